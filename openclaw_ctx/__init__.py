@@ -1,0 +1,1 @@
+"""openclaw-ctx: a host for pluggable context engines."""

@@ -1,0 +1,94 @@
+"""A one-way flag that says "stop", with the reason, across threads."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+
+from openclaw_ctx.errors import AbortError
+
+__all__ = ["AbortSignal"]
+
+
+class AbortSignal:
+    """
+    Tells whoever holds it to stop.
+
+    Fires at most once; the first reason stays. Safe to fire, read and wait on
+    from any thread, since an engine runs in another than its host.
+    """
+
+    __slots__ = ("_callbacks", "_lock", "_reason")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], object]] = []
+        self._reason: str | BaseException | None = None
+
+    @property
+    def fired(self) -> bool:
+        """Whether somebody has said stop."""
+        return self._reason is not None
+
+    @property
+    def reason(self) -> str | BaseException | None:
+        """Why, or ``None`` while the signal has not fired."""
+        return self._reason
+
+    def fire(self, reason: str | BaseException = "aborted by the caller") -> None:
+        """Say stop. Callbacks run in the calling thread, each guarded from the others."""
+        with self._lock:
+            if self._reason is not None:
+                return
+            self._reason = reason
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            with contextlib.suppress(Exception):
+                callback()
+
+    def error(self) -> BaseException:
+        """Return the exception that stands for the reason: itself, or an ``AbortError`` of the text."""
+        if isinstance(self._reason, BaseException):
+            return self._reason
+        return AbortError(self._reason or "not fired")
+
+    def raise_if_fired(self) -> None:
+        """
+        Do nothing while the signal has not fired.
+
+        Raises:
+            AbortError: It has; or the very exception that it was fired with.
+        """
+        if self._reason is not None:
+            raise self.error()
+
+    def on_fire(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """
+        Call *callback* once when the signal fires, at once if it has; return how to take that back.
+
+        The callback runs in the thread that fires.
+        """
+        with self._lock:
+            pending = self._reason is None
+            if pending:
+                self._callbacks.append(callback)
+        if not pending:
+            callback()
+        return lambda: self._forget(callback)
+
+    async def wait(self) -> None:
+        """Return once the signal has fired."""
+        loop = asyncio.get_running_loop()
+        fired = asyncio.Event()
+        forget = self.on_fire(lambda: loop.call_soon_threadsafe(fired.set))
+        try:
+            await fired.wait()
+        finally:
+            forget()
+
+    def _forget(self, callback: Callable[[], object]) -> None:
+        with self._lock, contextlib.suppress(ValueError):
+            self._callbacks.remove(callback)
+
+    def __repr__(self) -> str:
+        return f"<AbortSignal {'fired' if self.fired else 'quiet'}>"

@@ -1,0 +1,265 @@
+"""
+Everything that openclaw-ctx raises on purpose, by whose fault it is.
+
+::
+
+    OpenClawCtxError
+    ├── AbortError                      the caller gave up
+    ├── ConfigError                     the user's configuration
+    ├── RegistryError                   who may register what
+    │   ├── EngineIdReservedError
+    │   ├── EngineIdTakenError
+    │   └── InvalidOwnerError
+    ├── EngineError                     an engine, or the choice of one
+    │   ├── EngineFailedError           its author's; the cause is attached
+    │   ├── EngineNotRegisteredError
+    │   ├── HostIncompatibleError
+    │   └── SubstitutionRefusedError    ``plugins.slotPolicy`` is ``"strict"``
+    ├── ModelError                      the provider
+    │   └── ModelUnavailableError
+    ├── SessionClosedError              the embedding program
+    └── TranscriptError                 a file on disk
+        ├── SessionBusyError
+        ├── TranscriptFormatError
+        └── UnknownFormatError
+
+An error is its fields plus one sentence made from them. A bug in the host
+stays a bare exception with its traceback.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+
+__all__ = [
+    "AbortError",
+    "ConfigError",
+    "EngineError",
+    "EngineFailedError",
+    "EngineIdReservedError",
+    "EngineIdTakenError",
+    "EngineNotRegisteredError",
+    "HostIncompatibleError",
+    "InvalidOwnerError",
+    "ModelError",
+    "ModelUnavailableError",
+    "OpenClawCtxError",
+    "RegistryError",
+    "SessionBusyError",
+    "SessionClosedError",
+    "SubstitutionRefusedError",
+    "TranscriptError",
+    "TranscriptFormatError",
+    "UnknownFormatError",
+]
+
+
+class OpenClawCtxError(Exception):
+    """The base of every error that this package raises on purpose."""
+
+
+@attrs.define(eq=False)
+class AbortError(OpenClawCtxError):
+    """An abort signal fired with a reason that was no exception of its own."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"Aborted: {self.reason}."
+
+
+@attrs.define(eq=False)
+class ConfigError(OpenClawCtxError):
+    """
+    The configuration cannot be used; every problem found is listed.
+
+    Each problem opens with the path of the value, such as ``$.plugins.allow``.
+    """
+
+    source: str
+    problems: Sequence[str]
+
+    def __str__(self) -> str:
+        listed = "\n".join(f"  {problem}" for problem in self.problems)
+        return f"Configuration {self.source!r} cannot be used:\n{listed}"
+
+
+class RegistryError(OpenClawCtxError):
+    """A registration was refused."""
+
+
+@attrs.define(eq=False)
+class EngineIdReservedError(RegistryError):
+    """An owner other than core asked for the id of the built-in engine."""
+
+    engine_id: str
+    owner: str
+
+    def __str__(self) -> str:
+        return (
+            f"Engine id {self.engine_id!r} belongs to 'core', so {self.owner!r} cannot register it. "
+            f"Register the engine under another id."
+        )
+
+
+@attrs.define(eq=False)
+class EngineIdTakenError(RegistryError):
+    """Two owners offered an engine under one id, or one owner twice."""
+
+    engine_id: str
+    owner: str
+    challenger: str
+
+    def __str__(self) -> str:
+        if self.owner == self.challenger:
+            return (
+                f"{self.owner!r} has registered engine id {self.engine_id!r} already. "
+                f"Pass refresh=True to replace the registration."
+            )
+        return (
+            f"Engine id {self.engine_id!r} belongs to {self.owner!r}, so {self.challenger!r} cannot register it. "
+            f"Uninstall one of the two, or list one under plugins.deny."
+        )
+
+
+@attrs.define(eq=False)
+class InvalidOwnerError(RegistryError):
+    """An owner must be a non-blank string."""
+
+    owner: object
+
+    def __str__(self) -> str:
+        return f"An engine's owner must be a non-blank string, not {self.owner!r}."
+
+
+class EngineError(OpenClawCtxError):
+    """An engine, or the choice of one, cannot serve."""
+
+
+@attrs.define(eq=False)
+class EngineFailedError(EngineError):
+    """
+    An engine raised, hung or answered nonsense, and nothing may stand in for it.
+
+    ``__cause__`` is what the engine raised, where it raised anything.
+    """
+
+    engine_id: str
+    owner: str
+    operation: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"Engine {self.engine_id!r} of {self.owner!r} failed during {self.operation!r}: {self.reason}"
+
+
+@attrs.define(eq=False)
+class EngineNotRegisteredError(EngineError):
+    """Not even the built-in engine is there to answer."""
+
+    engine_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"Context engine {self.engine_id!r} is not registered. "
+            f"A registry handed to a Host needs the built-in engine: use openclaw_ctx.Host's own, or register it."
+        )
+
+
+@attrs.define(eq=False)
+class HostIncompatibleError(EngineError):
+    """The host lacks what the engine says that it needs for an operation."""
+
+    engine_id: str
+    operation: str
+    host_label: str
+    missing: Sequence[str]
+    required: Sequence[str]
+    capabilities: Sequence[str]
+    guidance: str | None = None
+
+    def __str__(self) -> str:
+        sentence = (
+            f'Context engine "{self.engine_id}" cannot run operation "{self.operation}" on {self.host_label}. '
+            f"Missing host capabilities: {', '.join(self.missing)}. "
+            f"Required capabilities: {', '.join(self.required)}. "
+            f"Host capabilities: {', '.join(self.capabilities) or '(none)'}."
+        )
+        return f"{sentence} {self.guidance}" if self.guidance else sentence
+
+
+@attrs.define(eq=False)
+class SubstitutionRefusedError(EngineError):
+    """The selected engine cannot answer, and the strict policy forbids another to."""
+
+    engine_id: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"Engine {self.engine_id!r} cannot answer ({self.reason}), and plugins.slotPolicy is 'strict', "
+            f"so 'legacy' does not stand in. Mend or release the engine, or set plugins.slotPolicy to 'fallback'."
+        )
+
+
+class ModelError(OpenClawCtxError):
+    """The provider of a model failed."""
+
+
+@attrs.define(eq=False)
+class ModelUnavailableError(ModelError):
+    """An engine asked for a completion, and the host was opened without a model."""
+
+    def __str__(self) -> str:
+        return "No model is configured for engines. Open the host with Host.open(config, model=...)."
+
+
+@attrs.define(eq=False)
+class SessionClosedError(OpenClawCtxError):
+    """A session, host or transcript was used after it was closed."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} is closed. Open it again to go on."
+
+
+class TranscriptError(OpenClawCtxError):
+    """A transcript on disk cannot be read or written."""
+
+
+@attrs.define(eq=False)
+class SessionBusyError(TranscriptError):
+    """Another writer holds the transcript."""
+
+    path: str
+    holder: str
+    waited_seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"Transcript {self.path!r} is being written by {self.holder} "
+            f"(waited {self.waited_seconds:g} s). Close that session, or raise session.writeLock.acquireTimeoutMs."
+        )
+
+
+@attrs.define(eq=False)
+class TranscriptFormatError(TranscriptError):
+    """A file claims a format that it does not keep."""
+
+    path: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.path!r} cannot be used as a transcript: {self.problem}"
+
+
+@attrs.define(eq=False)
+class UnknownFormatError(TranscriptError):
+    """No importer knows the file."""
+
+    path: str
+    known: Sequence[str]
+
+    def __str__(self) -> str:
+        return f"{self.path!r} is not a session in a known format ({', '.join(self.known)})."
