@@ -1,0 +1,24 @@
+"""Fixtures that every test may use."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def _private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the configuration and state of whoever runs it."""
+    monkeypatch.setenv("OPENCLAW_CTX_CONFIG", str(tmp_path / "home" / "openclaw.json"))
+    monkeypatch.setenv("OPENCLAW_CTX_STATE_DIR", str(tmp_path / "home" / "state"))
+
+
+@pytest.fixture(scope="session")
+def recorded_transcripts() -> Path:
+    """Return the folder of recorded sessions, or skip where there is none."""
+    folder = Path(os.environ.get("OPENCLAW_CTX_TRANSCRIPTS") or ROOT.parent / "shared" / "transcripts")
+    if not folder.is_dir():
+        pytest.skip("recorded transcripts are not at hand: set OPENCLAW_CTX_TRANSCRIPTS to a folder of session files")
+    return folder
