@@ -1,0 +1,85 @@
+"""
+One writer a transcript.
+
+The lock is the operating system's, on a file beside the transcript, so it dies
+with its process. A ``<transcript>.lock`` of another program (JSON with the pid
+and start time of its owner) is honoured while that owner lives.
+"""
+
+import json
+import time
+from pathlib import Path
+from typing import Final
+
+import filelock
+import psutil
+
+from openclaw_ctx.errors import SessionBusyError
+
+__all__ = ["WriterLock"]
+
+_POLL_SECONDS: Final = 0.05
+_START_TOLERANCE_SECONDS: Final = 2.0
+# Above the first a number is a time in seconds (later than 2001), above the second in milliseconds (than 1973).
+_EPOCH_SECONDS: Final = 1e9
+_EPOCH_MILLISECONDS: Final = 1e11
+
+
+class WriterLock:
+    """Holds the right to write one transcript; not re-entrant, not shared within a process either."""
+
+    def __init__(self, transcript: Path) -> None:
+        self._transcript = transcript
+        self._foreign = transcript.with_name(transcript.name + ".lock")
+        self._lock = filelock.FileLock(
+            transcript.with_name(transcript.name + ".writer"), mode=0o600, thread_local=False
+        )
+
+    def acquire(self, *, timeout_seconds: float = 0.0) -> None:
+        """
+        Take the lock, waiting at most *timeout_seconds*.
+
+        Raises:
+            SessionBusyError: Another writer has held it for all that time.
+        """
+        began = time.monotonic()
+        while (holder := self._try()) is not None:
+            waited = time.monotonic() - began
+            if waited >= timeout_seconds:
+                raise SessionBusyError(str(self._transcript), holder, round(waited, 1))
+            time.sleep(min(_POLL_SECONDS, timeout_seconds - waited))
+
+    def release(self) -> None:
+        """Give the lock back; the file beside the transcript stays, since removing it would race."""
+        self._lock.release()
+
+    def _try(self) -> str | None:
+        """Take the lock and return ``None``, or return who has it."""
+        try:
+            self._lock.acquire(timeout=0)
+        except filelock.Timeout:
+            return "another session or process"
+        owner = _foreign_owner(self._foreign)
+        if owner is not None:
+            self._lock.release()
+        return owner
+
+
+def _foreign_owner(path: Path) -> str | None:
+    try:
+        data = json.loads(path.read_bytes())
+        pid, started = int(data["pid"]), data.get("starttime")
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None  # no lock, or no sense in it
+    try:
+        created = psutil.Process(pid).create_time()
+    except psutil.AccessDenied:
+        return f"process {pid}"  # alive, and somebody else's
+    except (psutil.Error, ValueError, OverflowError):
+        return None  # its owner is gone
+    # A start time in seconds or milliseconds tells a reused pid; in clock ticks it tells nothing here.
+    if isinstance(started, int | float) and started > _EPOCH_SECONDS:
+        seconds = started / 1000 if started > _EPOCH_MILLISECONDS else started
+        if abs(seconds - created) > _START_TOLERANCE_SECONDS:
+            return None
+    return f"process {pid}"
