@@ -1,0 +1,337 @@
+"""
+A JSON object becomes settings: picked, filled in, structured, all problems at once.
+
+Reading goes by the schema classes alone. First what is ours is picked out of
+the object, ``${VAR}`` filled in on the way; then cattrs structures it with strict
+hooks. A problem shows the value as the user wrote it, looked up by its path in
+the object as it came, so a filled-in secret cannot get into a message.
+"""
+
+import functools
+import json
+import math
+import re
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias, get_args, get_origin
+
+import attrs
+
+from openclaw_ctx.contract import JSON
+
+from .schema import EVERY_KEY, EntrySettings, Field, Must, Settings, config_fields
+
+__all__ = ["Structured", "structure"]
+
+_Path: TypeAlias = tuple[object, ...]
+_Hook: TypeAlias = Callable[[Any, Any], Any]
+
+# As in the reference system: upper case only, so that a template in a prompt stays a template.
+_VARIABLE: Final = re.compile(r"\$(\$)?\{([A-Z_][A-Z0-9_]*)\}")
+_PLAIN_KEY: Final = re.compile(r"[\w$@/-]+", re.ASCII)
+_DEEPEST: Final = 100
+_LONGEST_SHOWN: Final = 40
+
+
+class Structured(NamedTuple):
+    """Settings, or ``None`` and why not; findings in either case. Each text opens with a path."""
+
+    settings: Settings | None
+    problems: tuple[str, ...]
+    findings: tuple[str, ...]
+
+
+def structure(data: object, environ: Mapping[str, str]) -> Structured:
+    """
+    Return the settings in *data*, or every problem that it has.
+
+    Never raises for what *data* holds. Keys that are nobody's are findings;
+    what belongs to the reference system alone is passed over.
+    """
+    reader = _Reader(environ=environ)
+    picked = reader.section(Settings, data, ())
+    settings, unexpected = _settings(picked)
+    unset = {unset.path for unset in reader.unset}
+    problems = [f"{_format(path)}: {problem}" for path, problem in reader.problems] + [str(u) for u in reader.unset]
+    problems += [
+        f"{_format(path)}: expected {expectation}, not {_show(data, path)}"
+        for path, expectation in unexpected
+        if path not in unset
+    ]
+    return Structured(None if problems else settings, tuple(problems), tuple(reader.findings))
+
+
+class _Unset(NamedTuple):
+    """A variable that the text at *path* asks for, and why there is nothing to fill in."""
+
+    path: _Path
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{_format(self.path)}: ${{{self.name}}} is {self.why} in the environment"
+
+
+@attrs.define(eq=False, kw_only=True)
+class _Reader:
+    """Picks what is ours, by attribute name, and keeps what there is to say about it."""
+
+    environ: Mapping[str, str] = attrs.field(repr=False)
+    problems: list[tuple[_Path, str]] = attrs.field(factory=list)
+    unset: list[_Unset] = attrs.field(factory=list)
+    findings: list[str] = attrs.field(factory=list)
+
+    def section(self, section: type, raw: JSON, path: _Path) -> JSON:
+        """Return what *section* knows in *raw*; anything but an object comes back as it is, to be refused later."""
+        if not isinstance(raw, Mapping):
+            return raw
+        self._report_strangers(section, raw, path)
+        picked: dict[str, JSON] = {}
+        for key, field in config_fields(section).items():
+            steps = key.split(".")
+            holder = self._holder(raw, steps[:-1], path)
+            if steps[-1] in holder:
+                picked[field.name] = self._value(field, holder[steps[-1]], (*path, *steps))
+        return picked
+
+    def _holder(self, raw: Mapping[str, JSON], steps: list[str], path: _Path) -> Mapping[str, JSON]:
+        for number, step in enumerate(steps, start=1):
+            inner = raw.get(step, {})
+            if not isinstance(inner, Mapping):
+                self.problems.append(((*path, *steps[:number]), f"expected an object, not {_describe(inner)}"))
+                return {}
+            raw = inner
+        return raw
+
+    def _value(self, field: Field, raw: JSON, path: _Path) -> JSON:
+        if field.type is not None and attrs.has(field.type):
+            return self.section(field.type, raw, path)
+        if get_origin(field.type) is Mapping and isinstance(raw, Mapping):
+            return {key: self._entry(value, (*path, key)) for key, value in self._items(raw, path)}
+        return self._filled(raw, path)
+
+    def _entry(self, raw: JSON, path: _Path) -> JSON:
+        """Return an entry that knows which variables its ``config`` lacks: they switch off nothing but it."""
+        before = len(self.unset)
+        picked = self.section(EntrySettings, raw, path)
+        own = [unset for unset in self.unset[before:] if unset.path[len(path)] == "config"]
+        self.unset[before:] = [unset for unset in self.unset[before:] if unset not in own]
+        if own:
+            picked["unset_variables"] = tuple(f"{_format(unset.path)}: ${{{unset.name}}}" for unset in own)
+            self.findings += [f"{unset}, so this entry is off" for unset in own]
+        return picked
+
+    def _filled(self, value: JSON, path: _Path) -> JSON:
+        """Return *value* with variables filled in; a string that lacks one stays as written, whole."""
+        if len(path) > _DEEPEST:
+            self.problems.append((path, f"nested deeper than {_DEEPEST} levels"))
+            return None
+        if isinstance(value, str):
+            return self._substituted(value, path)
+        if isinstance(value, Mapping):
+            return {key: self._filled(item, (*path, key)) for key, item in self._items(value, path)}
+        if isinstance(value, list | tuple):
+            return [self._filled(item, (*path, index)) for index, item in enumerate(value)]
+        if value is not None and not isinstance(value, bool | int | float):
+            self.problems.append((path, f"expected JSON, not {_describe(value)}"))
+        return value
+
+    def _substituted(self, text: str, path: _Path) -> str:
+        missing = dict.fromkeys(
+            name for escape, name in _VARIABLE.findall(text) if not escape and not self.environ.get(name)
+        )
+        for name in missing:
+            self.unset.append(_Unset(path, name, "empty" if name in self.environ else "not set"))
+        if missing:
+            return text
+        return _VARIABLE.sub(lambda m: m[0][1:] if m[1] else self.environ[m[2]], text)
+
+    def _items(self, raw: Mapping[Any, JSON], path: _Path) -> Iterator[tuple[str, JSON]]:
+        for key, value in raw.items():
+            if isinstance(key, str):
+                yield key, value
+            else:
+                self.problems.append((path, f"expected strings as keys, not {_describe(key)}"))
+
+    def _report_strangers(self, section: Any, raw: Mapping[Any, JSON], path: _Path) -> None:
+        if "$include" in raw:
+            self.findings.append(f"{_format((*path, '$include'))}: no other file is read; write its keys here")
+        if section.foreign_keys is EVERY_KEY:
+            return
+        known = dict.fromkeys(key.partition(".")[0] for key in config_fields(section))
+        for key in raw:
+            if key not in known and key not in section.foreign_keys and key != "$include":
+                self.findings.append(f"{_format((*path, key))}: unknown key, ignored; {_suggestion(str(key), known)}")
+
+
+def _suggestion(key: str, known: Mapping[str, object]) -> str:
+    import difflib  # noqa: PLC0415 -- off the start-up path: needed only for a mistyped key
+
+    lowered = {name.lower(): name for name in known}
+    nearest = difflib.get_close_matches(key.lower(), lowered, n=1)
+    return f"did you mean {lowered[nearest[0]]!r}?" if nearest else f"known here: {', '.join(known)}"
+
+
+# --- strict structuring -------------------------------------------------------------------------------
+
+
+class _ExpectedError(ValueError):
+    """What should have stood there; where, and what stands there, is found out later."""
+
+
+def _settings(picked: JSON) -> tuple[Settings | None, list[tuple[_Path, str]]]:
+    from cattrs.errors import BaseValidationError  # noqa: PLC0415 -- 23 ms: off the start-up path
+
+    try:
+        return _converter()(picked, Settings), []
+    except (BaseValidationError, _ExpectedError) as exc:
+        return None, list(_expectations(exc, ()))
+
+
+@functools.cache
+def _converter() -> _Hook:
+    """Return the one structure function; made late and once, since cattrs writes code for each class."""
+    from cattrs import Converter  # noqa: PLC0415 -- 23 ms: off the start-up path
+    from cattrs.gen import make_dict_structure_fn, override  # noqa: PLC0415 -- as above
+
+    converter = Converter(detailed_validation=True)
+
+    def section_hook(section: Any) -> _Hook:
+        fields = {field.name: field for field in config_fields(section).values()}
+        hooks = {name: _field_hook(field, converter.get_structure_hook(field.type)) for name, field in fields.items()}
+        # cattrs reads the overrides by attribute name; mypy takes them for the function's other keywords.
+        overrides: dict[str, Any] = {name: override(struct_hook=hook) for name, hook in hooks.items()}
+        structured = make_dict_structure_fn(section, converter, **overrides)
+        return lambda value, _: structured(value, section) if isinstance(value, Mapping) else _refuse("an object")
+
+    def sequence_hook(kind: Any) -> _Hook:
+        items: Any = types.GenericAlias(list, get_args(kind)[:1])
+        structured = converter.get_structure_hook(items)
+        return lambda value, _: (
+            tuple(structured(value, items)) if isinstance(value, list | tuple) else _refuse("a list")
+        )
+
+    def mapping_hook(kind: Any) -> _Hook:
+        items: Any = types.GenericAlias(dict, get_args(kind))
+        structured = converter.get_structure_hook(items)
+        return lambda value, _: structured(value, items) if isinstance(value, Mapping) else _refuse("an object")
+
+    converter.register_structure_hook(bool, _boolean)
+    converter.register_structure_hook(int, _whole)
+    converter.register_structure_hook(float, _number)
+    converter.register_structure_hook(str, _text)
+    converter.register_structure_hook_func(_is(Literal), _choice)
+    converter.register_structure_hook_factory(_is(tuple), sequence_hook)
+    converter.register_structure_hook_factory(_is(Mapping), mapping_hook)
+    converter.register_structure_hook_factory(attrs.has, section_hook)
+    return converter.get_structure_hook(Settings)
+
+
+def _is(origin: object) -> Callable[[Any], bool]:
+    return lambda kind: get_origin(kind) is origin
+
+
+def _field_hook(field: Field, hook: _Hook) -> _Hook:
+    """Return *hook* followed by the field's change of unit and its own validator, so that both know the path."""
+    per_unit, must = field.metadata["per_unit"], field.validator
+
+    def structured(value: JSON, _: Any) -> Any:
+        result = hook(value, field.type)
+        if per_unit != 1:
+            result /= per_unit
+        if isinstance(must, Must) and not must.holds(result):
+            _refuse(must.expectation)
+        return result
+
+    return structured
+
+
+def _refuse(expectation: str) -> NoReturn:
+    raise _ExpectedError(expectation)
+
+
+def _boolean(value: JSON, _: Any) -> bool:
+    return value if isinstance(value, bool) else _refuse("true or false")
+
+
+def _whole(value: JSON, _: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else _refuse("a whole number")
+
+
+def _number(value: JSON, _: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        _refuse("a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    return number if math.isfinite(number) else _refuse("a finite number")
+
+
+def _text(value: JSON, _: Any) -> str:
+    return value if isinstance(value, str) else _refuse("a string")
+
+
+def _choice(value: JSON, kind: Any) -> str:
+    choices = get_args(kind)
+    if isinstance(value, str) and value in choices:
+        return value
+    return _refuse(f"one of {', '.join(map(json.dumps, choices))}")
+
+
+def _expectations(error: BaseException, path: _Path) -> Iterator[tuple[_Path, str]]:
+    """Yield path and expectation of every leaf of cattrs' tree of errors."""
+    from cattrs.errors import ClassValidationError, IterableValidationError  # noqa: PLC0415 -- as in _settings
+
+    if isinstance(error, _ExpectedError):
+        yield path, str(error)
+    elif isinstance(error, ClassValidationError):
+        named, unnamed = error.group_exceptions()
+        for inner, attribute in named:
+            key = attrs.fields_dict(error.cl)[attribute.name].metadata["key"]
+            yield from _expectations(inner, (*path, *key.split(".")))
+        for other in unnamed:
+            yield from _expectations(other, path)
+    elif isinstance(error, IterableValidationError):
+        for inner, item in error.group_exceptions()[0]:
+            yield from _expectations(inner, (*path, item.index))
+    else:
+        raise error  # not the user's: a bug of ours, with its traceback
+
+
+# --- words -------------------------------------------------------------------------------------------
+
+
+def _format(path: _Path) -> str:
+    """Return ``$.plugins.allow[0]``; a key that is no plain word is quoted and escaped, to stay on its line."""
+    parts = ["$"]
+    for step in path:
+        if isinstance(step, int):
+            parts.append(f"[{step}]")
+        elif isinstance(step, str) and _PLAIN_KEY.fullmatch(step):
+            parts.append(f".{step}")
+        else:
+            parts.append(f"[{json.dumps(str(step))}]")
+    return "".join(parts)
+
+
+def _show(data: Any, path: _Path) -> str:
+    value = data
+    for step in path:
+        value = value[step]
+    # An engine's entry is where people put keys, in the wrong place too.
+    return _describe(value, quote=path[:2] != ("plugins", "entries"))
+
+
+def _describe(value: object, *, quote: bool = False) -> str:
+    """Return a few words for *value*, without control characters; the text itself only if *quote*."""
+    if value is None or isinstance(value, bool | float):
+        return json.dumps(value)
+    if isinstance(value, int):
+        # Python refuses to write out an integer of more than 4300 digits.
+        return str(value) if abs(value) < 10**_LONGEST_SHOWN else "a number of many digits"
+    if isinstance(value, str):
+        return json.dumps(value) if quote and len(value) <= _LONGEST_SHOWN else "a string"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return "an object" if isinstance(value, Mapping) else f"a {type(value).__name__}"
