@@ -11,7 +11,9 @@ Everything that openclaw-ctx raises on purpose, by whose fault it is.
     │   ├── EngineIdTakenError
     │   └── InvalidOwnerError
     ├── EngineError                     an engine, or the choice of one
+    │   ├── EngineContractError         its author's: the object is no engine
     │   ├── EngineFailedError           its author's; the cause is attached
+    │   ├── EngineLoadError             its import, or a missing extra of it
     │   ├── EngineNotRegisteredError
     │   ├── HostIncompatibleError
     │   └── SubstitutionRefusedError    ``plugins.slotPolicy`` is ``"strict"``
@@ -34,10 +36,12 @@ import attrs
 __all__ = [
     "AbortError",
     "ConfigError",
+    "EngineContractError",
     "EngineError",
     "EngineFailedError",
     "EngineIdReservedError",
     "EngineIdTakenError",
+    "EngineLoadError",
     "EngineNotRegisteredError",
     "HostIncompatibleError",
     "InvalidOwnerError",
@@ -137,6 +141,20 @@ class EngineError(OpenClawCtxError):
 
 
 @attrs.define(eq=False)
+class EngineContractError(EngineError):
+    """A factory returned something that does not keep the contract; every problem is listed."""
+
+    engine_id: str
+    problems: Sequence[str]
+
+    def __str__(self) -> str:
+        return (
+            f'Context engine "{self.engine_id}" factory returned an invalid ContextEngine: '
+            f"{', '.join(self.problems)}."
+        )
+
+
+@attrs.define(eq=False)
 class EngineFailedError(EngineError):
     """
     An engine raised, hung or answered nonsense, and nothing may stand in for it.
@@ -151,6 +169,22 @@ class EngineFailedError(EngineError):
 
     def __str__(self) -> str:
         return f"Engine {self.engine_id!r} of {self.owner!r} failed during {self.operation!r}: {self.reason}"
+
+
+@attrs.define(eq=False)
+class EngineLoadError(EngineError):
+    """
+    What an entry point names cannot be imported, or is no factory.
+
+    ``__cause__`` is what the plugin's code raised, where it raised anything.
+    """
+
+    engine_id: str
+    distribution: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"Engine {self.engine_id!r} of distribution {self.distribution!r} cannot be loaded: {self.problem}"
 
 
 @attrs.define(eq=False)

@@ -1,5 +1,6 @@
 """The configuration: a JSON5 file in, frozen settings out."""
 
+from .engine import structure_engine_config
 from .load import (
     CONFIG_VARIABLE,
     LoadedSettings,
@@ -38,4 +39,5 @@ __all__ = [
     "TokenSettings",
     "load_settings",
     "settings_from",
+    "structure_engine_config",
 ]

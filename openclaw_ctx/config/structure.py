@@ -175,7 +175,7 @@ def _suggestion(key: str, known: Mapping[str, object]) -> str:
 # --- strict structuring -------------------------------------------------------------------------------
 
 
-class _ExpectedError(ValueError):
+class ExpectedError(ValueError):
     """What should have stood there; where, and what stands there, is found out later."""
 
 
@@ -184,7 +184,7 @@ def _settings(picked: JSON) -> tuple[Settings | None, list[tuple[_Path, str]]]:
 
     try:
         return _converter()(picked, Settings), []
-    except (BaseValidationError, _ExpectedError) as exc:
+    except (BaseValidationError, ExpectedError) as exc:
         return None, list(_expectations(exc, ()))
 
 
@@ -216,15 +216,20 @@ def _converter() -> _Hook:
         structured = converter.get_structure_hook(items)
         return lambda value, _: structured(value, items) if isinstance(value, Mapping) else _refuse("an object")
 
+    make_strict(converter)
+    converter.register_structure_hook_factory(_is(tuple), sequence_hook)
+    converter.register_structure_hook_factory(_is(Mapping), mapping_hook)
+    converter.register_structure_hook_factory(attrs.has, section_hook)
+    return converter.get_structure_hook(Settings)
+
+
+def make_strict(converter: Any) -> None:
+    """Take cattrs' lax primitives away: ``"1"`` is not 1, and 1 is not true."""
     converter.register_structure_hook(bool, _boolean)
     converter.register_structure_hook(int, _whole)
     converter.register_structure_hook(float, _number)
     converter.register_structure_hook(str, _text)
     converter.register_structure_hook_func(_is(Literal), _choice)
-    converter.register_structure_hook_factory(_is(tuple), sequence_hook)
-    converter.register_structure_hook_factory(_is(Mapping), mapping_hook)
-    converter.register_structure_hook_factory(attrs.has, section_hook)
-    return converter.get_structure_hook(Settings)
 
 
 def _is(origin: object) -> Callable[[Any], bool]:
@@ -247,7 +252,7 @@ def _field_hook(field: Field, hook: _Hook) -> _Hook:
 
 
 def _refuse(expectation: str) -> NoReturn:
-    raise _ExpectedError(expectation)
+    raise ExpectedError(expectation)
 
 
 def _boolean(value: JSON, _: Any) -> bool:
@@ -283,7 +288,7 @@ def _expectations(error: BaseException, path: _Path) -> Iterator[tuple[_Path, st
     """Yield path and expectation of every leaf of cattrs' tree of errors."""
     from cattrs.errors import ClassValidationError, IterableValidationError  # noqa: PLC0415 -- as in _settings
 
-    if isinstance(error, _ExpectedError):
+    if isinstance(error, ExpectedError):
         yield path, str(error)
     elif isinstance(error, ClassValidationError):
         named, unnamed = error.group_exceptions()

@@ -1,0 +1,83 @@
+"""A built engine: its hooks, and the lane they run in."""
+
+import asyncio
+import contextlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from openclaw_ctx.contract import LEGACY_ENGINE_ID, AbortSignal, EngineInfo
+
+from .discovery import Candidate, load_factory
+from .hooks import EngineHooks, build_hooks
+from .lane import DeadlineExceeded, HostLane, Lane, LaneFault, Runner
+from .registry import Registration
+
+__all__ = ["BuiltEngine", "MakeContext", "build_engine"]
+
+MakeContext = Callable[[str, Any, Runner], Any]
+"""(engine id, factory, lane) -> EngineContext; runs in the lane, since it reads the factory's config class."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class BuiltEngine:
+    """An engine in its lane. Raises what :class:`Runner` raises; who contains it is the guard's affair."""
+
+    engine_id: str
+    owner: str
+    hooks: EngineHooks
+    lane: Runner
+
+    @property
+    def info(self) -> EngineInfo:
+        """What the engine said of itself when it was built."""
+        return self.hooks.info
+
+    def implements(self, operation: str) -> bool:
+        """Return whether the engine has the hook."""
+        return operation in self.hooks.implemented
+
+    async def call(
+        self, operation: str, arguments: Mapping[str, Any], *, seconds: float, abort: AbortSignal | None = None
+    ) -> Any:
+        """Call a hook in the lane and return its raw answer."""
+        hooks = self.hooks
+        return await self.lane.run(lambda: hooks.call(operation, arguments), seconds=seconds, abort=abort)
+
+    async def dispose(self, *, seconds: float) -> None:
+        """Let the engine release what it holds, then end its lane. Never raises for the engine's sake."""
+        try:
+            if self.implements("dispose"):
+                with contextlib.suppress(LaneFault, DeadlineExceeded):
+                    await self.call("dispose", {}, seconds=seconds)
+        finally:
+            self.lane.stop()
+
+
+async def build_engine(source: Registration | Candidate, make_context: MakeContext, *, seconds: float) -> BuiltEngine:
+    """
+    Import, build and check the engine that *source* offers, all in its own lane.
+
+    Raises:
+        LaneFault: Loading, the factory or the check raised; ``error`` is an
+            ``EngineContractError`` where the object is no engine.
+        DeadlineExceeded: It took longer than *seconds*.
+    """
+    engine_id, owner = source.engine_id, source.owner
+    lane: Runner = HostLane() if engine_id == LEGACY_ENGINE_ID else Lane(f"engine-{engine_id}")
+
+    async def build() -> EngineHooks:
+        factory: Any = load_factory(source) if isinstance(source, Candidate) else source.factory
+        engine = factory(make_context(engine_id, factory, lane))
+        if inspect.isawaitable(engine):
+            engine = await engine
+        return build_hooks(engine_id, engine)
+
+    try:
+        hooks = await lane.run(build, seconds=seconds)
+    except (LaneFault, DeadlineExceeded, asyncio.CancelledError):
+        lane.stop()
+        raise
+    return BuiltEngine(engine_id=engine_id, owner=owner, hooks=hooks, lane=lane)

@@ -1,0 +1,310 @@
+"""
+Where an engine's code runs: a thread of its own with an event loop of its own.
+
+A hook call crosses into the lane with a deadline and can be abandoned there. An
+engine that blocks, swallows its cancellation or raises ``SystemExit`` hurts its
+own lane only: the caller goes on, the late answer is thrown away, and since the
+thread is a daemon, the process can exit at any time.
+
+A process for each engine was the other design. It costs a copy of the history
+each turn; the lane is the seam at which that could still be done.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import queue
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final, Protocol
+
+import attrs
+
+from openclaw_ctx.contract import AbortSignal
+from openclaw_ctx.errors import SessionClosedError
+from openclaw_ctx.log import describe_error, get_logger
+
+__all__ = ["DeadlineExceeded", "HostLane", "Lane", "LaneFault", "Runner"]
+
+_log = get_logger()
+
+_EXECUTOR_THREADS: Final = 8
+
+
+@attrs.define(eq=False)
+class DeadlineExceeded(Exception):  # noqa: N818 -- an outcome of a call, turned into a record by the guard
+    """A call did not answer in time. What it still does is its lane's business."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"no answer within {self.seconds:g} s"
+
+
+@attrs.define(eq=False)
+class LaneFault(Exception):  # noqa: N818 -- an envelope, opened by the guard
+    """Carries what the called code raised, whatever it was; a bare future cannot hold all of it."""
+
+    error: BaseException
+
+
+class Runner(Protocol):
+    """Runs a call within a deadline, somewhere."""
+
+    async def run(self, call: Callable[[], Any], *, seconds: float, abort: AbortSignal | None = None) -> Any:
+        """
+        Return what *call* returns, awaited where it is awaitable.
+
+        Raises:
+            LaneFault: The call raised.
+            DeadlineExceeded: It did not answer in time.
+            AbortError: *abort* fired; or the exception that it was fired with.
+        """
+
+    def background(self, job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
+        """Run *job* beside the calls; tell *done* how it ended. Called from where the calls run."""
+
+    def stop(self) -> None:
+        """Take no more calls, cancel what runs, and end as soon as it lets go."""
+
+
+class Lane:
+    """A daemon thread with an event loop; calls run beside each other on it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._jobs: set[asyncio.Task[Any]] = set()
+        self._stopping = False
+
+    async def run(self, call: Callable[[], Any], *, seconds: float, abort: AbortSignal | None = None) -> Any:
+        """Run *call* in the lane; see :class:`Runner`."""
+        lane = self._loop or self._start()
+        here = asyncio.get_running_loop()
+        crossing = _Crossing(here, call, self._jobs)
+        lane.call_soon_threadsafe(crossing.start)
+        timer = here.call_later(seconds, crossing.expire, seconds)
+        forget = abort.on_fire(crossing.abort) if abort is not None else None
+        try:
+            outcome, error = await crossing.answer
+        except asyncio.CancelledError:
+            crossing.cancel(lane)
+            raise
+        finally:
+            timer.cancel()
+            if forget is not None:
+                forget()
+        if error is None:
+            return outcome
+        if isinstance(error, DeadlineExceeded):
+            crossing.cancel(lane)
+            raise error
+        if error is _ABORTED:
+            crossing.cancel(lane)
+            raise abort.error() if abort is not None else error
+        raise LaneFault(error)
+
+    def background(self, job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
+        """Run *job* on the lane's loop; see :class:`Runner`."""
+        task = asyncio.ensure_future(_contain(job, done))
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)
+
+    def stop(self) -> None:
+        """End the lane; see :class:`Runner`. A lane that is stuck ends with the process."""
+        self._stopping = True
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # closed already
+                self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        if self._stopping:
+            raise SessionClosedError(self._name)
+        loop = asyncio.new_event_loop()
+        loop.set_default_executor(_DaemonExecutor(self._name))
+        threading.Thread(target=self._live, args=(loop,), name=self._name, daemon=True).start()
+        self._loop = loop
+        return loop
+
+    def _live(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        while not self._stopping:
+            try:
+                loop.run_forever()
+            except BaseException as error:  # noqa: BLE001 -- a task that the engine began may raise SystemExit
+                _log.warning("lane.disturbed", lane=self._name, reason=describe_error(error))
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        with contextlib.suppress(BaseException):
+            loop.run_until_complete(_settle(loop))
+        with contextlib.suppress(BaseException):
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+_ABORTED: Final = LaneFault(RuntimeError("aborted"))
+
+
+class _Crossing:
+    """One call on its way into the lane and back."""
+
+    __slots__ = ("_call", "_here", "_jobs", "_task", "answer")
+
+    def __init__(self, here: asyncio.AbstractEventLoop, call: Callable[[], Any], jobs: set[asyncio.Task[Any]]) -> None:
+        self._here = here
+        self._call = call
+        self._jobs = jobs
+        self._task: asyncio.Task[Any] | None = None
+        self.answer: asyncio.Future[tuple[Any, BaseException | None]] = here.create_future()
+
+    # In the lane.
+
+    def start(self) -> None:
+        if self.answer.done():
+            return
+        task = asyncio.get_running_loop().create_task(self._run())
+        self._task = task
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)
+
+    async def _run(self) -> None:
+        try:
+            outcome = self._call()
+            if inspect.isawaitable(outcome):
+                outcome = await outcome
+            error: BaseException | None = None
+        except BaseException as raised:  # noqa: BLE001 -- engine code may raise anything; the guard opens the envelope
+            outcome, error = None, raised
+        with contextlib.suppress(RuntimeError):  # the caller's loop is closed: nobody waits any more
+            self._here.call_soon_threadsafe(self._deliver, outcome, error)
+
+    # At the caller's.
+
+    def _deliver(self, outcome: Any, error: BaseException | None) -> None:
+        if not self.answer.done():
+            self.answer.set_result((outcome, error))
+        elif error is not None and not isinstance(error, asyncio.CancelledError):
+            _log.debug("engine.late_failure_discarded", reason=describe_error(error))
+
+    def expire(self, seconds: float) -> None:
+        if not self.answer.done():
+            self.answer.set_result((None, DeadlineExceeded(seconds)))
+
+    def abort(self) -> None:
+        # The signal may be fired from any thread.
+        with contextlib.suppress(RuntimeError):
+            self._here.call_soon_threadsafe(self._deliver, None, _ABORTED)
+
+    def cancel(self, lane: asyncio.AbstractEventLoop) -> None:
+        """Ask the abandoned call to stop; whether it does is its own affair."""
+        if not self.answer.done():
+            self.answer.cancel()
+        with contextlib.suppress(RuntimeError):
+            lane.call_soon_threadsafe(self._cancel_task)
+
+    def _cancel_task(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+class HostLane:
+    """The host's own loop, for core's engine: no crossing, the same deadlines."""
+
+    def __init__(self) -> None:
+        self._jobs: set[asyncio.Task[Any]] = set()
+
+    async def run(self, call: Callable[[], Any], *, seconds: float, abort: AbortSignal | None = None) -> Any:
+        """Run *call* here; see :class:`Runner`. *abort* is the called code's to watch."""
+        if abort is not None:
+            abort.raise_if_fired()
+        deadline = asyncio.timeout(seconds)
+        try:
+            async with deadline:
+                outcome = call()
+                return await outcome if inspect.isawaitable(outcome) else outcome
+        except TimeoutError as error:
+            if deadline.expired():
+                raise DeadlineExceeded(seconds) from error
+            raise LaneFault(error) from error
+        except Exception as error:
+            raise LaneFault(error) from error
+
+    def background(self, job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
+        """Run *job* on the host's loop; see :class:`Runner`."""
+        task = asyncio.ensure_future(_contain(job, done))
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)
+
+    def stop(self) -> None:
+        """Cancel what runs in the background."""
+        for task in self._jobs:
+            task.cancel()
+
+
+async def _contain(job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
+    try:
+        await job
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001 -- engine code may raise anything; the guard makes it a record
+        done(error)
+    else:
+        done(None)
+
+
+async def _settle(loop: asyncio.AbstractEventLoop) -> None:
+    pending = [task for task in asyncio.all_tasks(loop) if task is not asyncio.current_task()]
+    if pending:
+        await asyncio.wait(pending, timeout=1.0)
+
+
+class _DaemonExecutor(ThreadPoolExecutor):
+    """
+    Threads for an engine's blocking calls that do not keep the process alive.
+
+    The standard pool joins its threads at exit, so one engine that blocks in
+    ``asyncio.to_thread`` would hold up the whole program.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(max_workers=_EXECUTOR_THREADS)
+        self._name = name
+        self._waiting: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._idle = 0
+        self._alive = 0
+        self._count_lock = threading.Lock()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run ``fn(*args, **kwargs)`` in a thread."""
+        future: Future[Any] = Future()
+        with self._count_lock:
+            grow = not self._idle and self._alive < _EXECUTOR_THREADS
+            if grow:
+                self._alive += 1
+        self._waiting.put((future, lambda: fn(*args, **kwargs)))
+        if grow:
+            threading.Thread(target=self._work, name=f"{self._name}-worker", daemon=True).start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 -- the base's
+        """Let idle threads end; never wait for busy ones."""
+        for _ in range(_EXECUTOR_THREADS):
+            self._waiting.put(None)
+
+    def _work(self) -> None:
+        while True:
+            with self._count_lock:
+                self._idle += 1
+            job = self._waiting.get()
+            with self._count_lock:
+                self._idle -= 1
+            if job is None:
+                return
+            future, call = job
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001 -- whoever awaits it decides
+                future.set_exception(error)

@@ -1,0 +1,211 @@
+"""
+Quarantine records on disk: one small file for each engine and process.
+
+A row is believed while the process that wrote it lives. Its start time is kept
+beside its pid, so that a reused pid is not believed; a row that cannot be
+verified is shown as such rather than dropped. Nothing here raises: the mirror
+is for people, and its failure never changes what an engine does.
+"""
+
+import json
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from openclaw_ctx.transcript import make_private_folder, safe_name
+
+__all__ = ["MirrorRow", "QuarantineMirror", "QuarantineRecord"]
+
+MAX_ROWS: Final = 64
+_START_TOLERANCE_SECONDS: Final = 1.0
+# Tells this incarnation of the process from an earlier one of the same pid.
+_TOKEN: Final = secrets.token_hex(16)
+
+
+@attrs.frozen(kw_only=True)
+class QuarantineRecord:
+    """One refusal: which engine of whom, in which operation, why, when (seconds since the epoch)."""
+
+    engine_id: str
+    owner: str | None
+    operation: str
+    reason: str
+    failed_at: float
+
+
+@attrs.frozen(kw_only=True)
+class MirrorRow:
+    """
+    A record as some process wrote it.
+
+    Attributes:
+        own: This process wrote it.
+        verified: Whoever wrote it is known to live; else it may be long gone.
+    """
+
+    record: QuarantineRecord
+    pid: int = attrs.field(factory=os.getpid)
+    own: bool
+    verified: bool
+
+
+class QuarantineMirror:
+    """A folder of rows. Made when the first row is written, never by reading or clearing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, QuarantineMirror) and other.folder == self.folder
+
+    def __hash__(self) -> int:
+        return hash(self.folder)
+
+    def write(self, record: QuarantineRecord) -> bool:
+        """Write this process's row for the engine; return whether that worked."""
+        row = {
+            "engineId": record.engine_id,
+            "owner": record.owner,
+            "operation": record.operation,
+            "reason": record.reason,
+            "failedAtMs": int(record.failed_at * 1000),
+            "recordedAtMs": int(time.time() * 1000),
+            "processId": os.getpid(),
+            "processStartTime": _start_time(os.getpid()),
+            "processToken": _TOKEN,
+        }
+        path = self._path(record.engine_id)
+        temporary = path.with_suffix(f".{secrets.token_hex(4)}.tmp")
+        try:
+            make_private_folder(self.folder)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "w", encoding="utf-8") as out:  # noqa: PTH123 -- the mode is given at creation
+                json.dump(row, out)
+            temporary.replace(path)
+            self._prune()
+        except OSError:
+            return False
+        return True
+
+    def holds(self, record: QuarantineRecord) -> bool:
+        """Return whether this process's row for the record's engine is still there; true where unknowable."""
+        try:
+            self._path(record.engine_id).stat()
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def clear(self, engine_id: str) -> None:
+        """Remove this process's row for the engine; rows of other processes stay."""
+        self._remove(self._path(engine_id))
+
+    def release(self, engine_id: str) -> list[MirrorRow]:
+        """Remove every process's row for the engine, which lifts its quarantine there; return them."""
+        released = []
+        for path, row in self._rows():
+            if row is not None and row.record.engine_id == engine_id and self._remove(path):
+                released.append(row)
+        return released
+
+    def read(self) -> list[MirrorRow]:
+        """Return the rows of processes that live or may live, in the order of their failures."""
+        found = [row for _, row in self._rows() if row is not None]
+        return sorted(found, key=lambda row: (row.record.failed_at, row.record.engine_id, row.pid))
+
+    def _path(self, engine_id: str) -> Path:
+        return self.folder / f"{safe_name(engine_id)}.{os.getpid()}.json"
+
+    def _rows(self) -> list[tuple[Path, MirrorRow | None]]:
+        try:
+            paths = sorted(self.folder.glob("*.json"))
+        except OSError:
+            return []
+        return [(path, _read_row(path)) for path in paths]
+
+    def _prune(self) -> None:
+        rows = self._rows()
+        excess = len(rows) - MAX_ROWS
+        if excess > 0:
+            # The dead first; a foreign file in the folder is nobody's row and stays.
+            gone = [path for path, row in rows if row is None and _is_row(path)]
+            for path in gone[:excess]:
+                self._remove(path)
+
+    @staticmethod
+    def _remove(path: Path) -> bool:
+        try:
+            path.unlink()
+        except OSError:
+            return False
+        return True
+
+
+def _is_row(path: Path) -> bool:
+    return _parse(path) is not None
+
+
+def _parse(path: Path) -> dict[str, Any] | None:
+    try:
+        row = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) and "engineId" in row and "processId" in row else None
+
+
+def _read_row(path: Path) -> MirrorRow | None:
+    """Return a row, or ``None`` for one that is malformed or of a process that is known to be gone."""
+    row = _parse(path)
+    if row is None:
+        return None
+    texts = [row.get(key) for key in ("engineId", "operation", "reason")]
+    pid = row.get("processId")
+    times = [row.get("failedAtMs"), row.get("recordedAtMs")]
+    if not all(isinstance(text, str) and text.strip() for text in texts):
+        return None
+    if isinstance(pid, bool) or not isinstance(pid, int) or pid <= 0:
+        return None
+    if not all(isinstance(at, int | float) and not isinstance(at, bool) and abs(at) < 1e15 for at in times):  # noqa: PLR2004 -- NaN and infinity fail it too
+        return None
+    own = pid == os.getpid()
+    if own and row.get("processToken") != _TOKEN:
+        return None  # an earlier process had our pid
+    lives = True if own else _lives(pid, row.get("processStartTime"))
+    if lives is False:
+        return None
+    owner = row.get("owner")
+    record = QuarantineRecord(
+        engine_id=texts[0] or "",
+        owner=owner if isinstance(owner, str) and owner.strip() else None,
+        operation=texts[1] or "",
+        reason=texts[2] or "",
+        failed_at=float(times[0] or 0) / 1000,
+    )
+    return MirrorRow(record=record, pid=pid, own=own, verified=lives is True)
+
+
+def _lives(pid: int, started: object) -> bool | None:
+    """Say whether the process that wrote a row lives; ``None`` where that cannot be known."""
+    # Thirty modules that only somebody with a quarantine needs.
+    import psutil  # noqa: PLC0415
+
+    if not psutil.pid_exists(pid):
+        return False
+    live = _start_time(pid)
+    if live is None or not isinstance(started, int | float):
+        return None
+    return abs(live - started) <= _START_TOLERANCE_SECONDS
+
+
+def _start_time(pid: int) -> float | None:
+    import psutil  # noqa: PLC0415 -- as above
+
+    try:
+        return float(psutil.Process(pid).create_time())
+    except (psutil.Error, OSError, OverflowError):
+        return None

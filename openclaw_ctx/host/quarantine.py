@@ -1,0 +1,176 @@
+"""
+Which engines are barred, since when and why.
+
+The first failure bars an engine for the process until it is registered again or
+released by hand; a policy may ask for more failures, or offer probation. Each
+record has a mirror on disk, so that another process can see it and lift it.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from openclaw_ctx.log import get_logger
+
+from .mirror import MirrorRow, QuarantineMirror, QuarantineRecord
+
+__all__ = ["Quarantine", "QuarantinePolicy"]
+
+_log = get_logger()
+
+_MAX_BACKOFF: Final = 64
+
+
+@attrs.frozen(kw_only=True)
+class QuarantinePolicy:
+    """
+    When an engine is barred, and for how long.
+
+    Attributes:
+        failures: Consecutive failures that it takes.
+        probation_seconds: After that long the engine gets one try, and twice as
+            long after each further failure; ``None``: no try.
+    """
+
+    failures: int = 1
+    probation_seconds: float | None = None
+
+
+@attrs.define(eq=False)
+class _Standing:
+    """How an engine stands with one process."""
+
+    failures: int = 0
+    record: QuarantineRecord | None = None
+    rows: list[tuple[QuarantineMirror, QuarantineRecord]] = attrs.field(factory=list)
+    backoff: int = 1
+    retry_at: float | None = None
+    trying: bool = False
+
+
+class Quarantine:
+    """The process's records. Safe from any thread; never raises for the mirror's sake."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._lock = threading.RLock()
+        self._clock = clock
+        self._standings: dict[str, _Standing] = {}
+        self._mirrors: list[QuarantineMirror] = []
+
+    def attach(self, mirror: QuarantineMirror) -> None:
+        """Write records to *mirror* too, from now on."""
+        with self._lock:
+            if mirror not in self._mirrors:
+                self._mirrors.append(mirror)
+
+    def barred(self, engine_id: str) -> QuarantineRecord | None:
+        """
+        Return why the engine must not be called, or ``None`` where it may.
+
+        Where probation has come, one caller gets ``None`` and has the try.
+        """
+        standing = self._standings.get(engine_id)
+        if standing is None or standing.record is None:
+            return None
+        with self._lock:
+            if any(not mirror.holds(record) for mirror, record in standing.rows):
+                # Another process took the row away: somebody released the engine.
+                _log.info("engine.released", engine=engine_id, owner=standing.record.owner)
+                self._forget(engine_id)
+                return None
+            if standing.retry_at is not None and not standing.trying and self._clock() >= standing.retry_at:
+                standing.trying = True
+                return None
+            return standing.record
+
+    def record(
+        self, engine_id: str, *, owner: str, operation: str, reason: str, policy: QuarantinePolicy
+    ) -> QuarantineRecord:
+        """
+        Note a failure; return the record that stands, which is the first one's.
+
+        *reason* has been cleaned by whoever caught the failure. Logged once, when the engine is barred.
+        """
+        now = self._clock()
+        with self._lock:
+            standing = self._standings.setdefault(engine_id, _Standing())
+            standing.failures += 1
+            fresh = QuarantineRecord(
+                engine_id=engine_id, owner=owner, operation=operation, reason=reason, failed_at=now
+            )
+            if standing.record is not None:
+                if standing.trying:
+                    standing.trying = False
+                    standing.backoff = min(_MAX_BACKOFF, standing.backoff * 2)
+                    standing.retry_at = self._retry_at(policy, standing)
+                return standing.record
+            if standing.failures < policy.failures:
+                _log.warning(
+                    "engine.failed", engine=engine_id, owner=owner, operation=operation, reason=reason,
+                    failures=standing.failures, allowed=policy.failures - 1,
+                )  # fmt: skip
+                return fresh
+            standing.record = fresh
+            standing.retry_at = self._retry_at(policy, standing)
+            standing.rows = [(mirror, fresh) for mirror in self._mirrors if mirror.write(fresh)]
+        _log.error("engine.quarantined", engine=engine_id, owner=owner, operation=operation, reason=reason)
+        return fresh
+
+    def succeeded(self, engine_id: str) -> None:
+        """Note a good answer: failures in a row end here, and so does a probation."""
+        standing = self._standings.get(engine_id)
+        if standing is None:
+            return
+        with self._lock:
+            if standing.record is None:
+                standing.failures = 0
+            elif standing.trying:
+                _log.info("engine.restored", engine=engine_id, owner=standing.record.owner)
+                self._forget(engine_id)
+
+    def withdraw(self, engine_id: str) -> None:
+        """Note that a try ended without an answer, since its caller gave up; the next caller has it."""
+        standing = self._standings.get(engine_id)
+        if standing is not None:
+            standing.trying = False
+
+    def clear(self, engine_id: str) -> bool:
+        """Forget the engine's failures, in the process and in this process's rows on disk."""
+        with self._lock:
+            known = engine_id in self._standings
+            self._forget(engine_id)
+            return known
+
+    def records(self) -> list[QuarantineRecord]:
+        """Return the process's records, oldest first."""
+        with self._lock:
+            found = [standing.record for standing in self._standings.values() if standing.record is not None]
+        return sorted(found, key=lambda record: record.failed_at)
+
+    def rows(self) -> list[MirrorRow]:
+        """Return the process's records, then those of other live processes for engines not among them."""
+        own = [MirrorRow(record=record, own=True, verified=True) for record in self.records()]
+        seen = {row.record.engine_id for row in own}
+        others: dict[str, MirrorRow] = {}
+        for row in (row for mirror in self._mirrors for row in mirror.read()):
+            engine_id = row.record.engine_id
+            if engine_id not in seen:
+                earlier = others.get(engine_id)
+                if earlier is None or row.record.failed_at < earlier.record.failed_at:
+                    others[engine_id] = row
+        return own + sorted(others.values(), key=lambda row: row.record.engine_id)
+
+    def _retry_at(self, policy: QuarantinePolicy, standing: _Standing) -> float | None:
+        if policy.probation_seconds is None:
+            return None
+        return self._clock() + policy.probation_seconds * standing.backoff
+
+    def _forget(self, engine_id: str) -> None:
+        standing = self._standings.pop(engine_id, None)
+        if standing is None:
+            return
+        for mirror in self._mirrors:
+            mirror.clear(engine_id)
