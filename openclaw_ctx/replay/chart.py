@@ -307,7 +307,7 @@ def _marks(svg: Element, scale: _Scale, run: Run, classes: str) -> None:
     for calls in _bunches(scale, [call for call in run.calls if call.compactions]):
         done, call = sum(call.compactions for call in calls), calls[0]
         x, y = scale.middle(call), scale.y(call.prompt_tokens)
-        r = 3 if is_dense(run, scale.frame) else 4.5
+        r = 4.5 if scale.frame.named and not is_dense(run, scale.frame) else 3
         points = [(x, y - r), (x + r, y), (x, y + r), (x - r, y)]
         mark = SubElement(group, "path", {"class": "compaction", "d": f"M{_points(points)}Z"})
         SubElement(mark, "title").text = (

@@ -27,7 +27,7 @@ _COMPARISON = (
     *("Engine", "Budget", "Calls", "Turns"),
     *("Peak tokens", "Mean tokens", "Over budget"),
     *("Kept at the end", "Left out", "Summarised", "Compactions"),
-    *("assemble median ms", "assemble p95 ms", "Total s", "Answered by"),
+    *("assemble ms median", "assemble ms p95", "Total s", "Answered by"),
 )
 
 
@@ -216,6 +216,8 @@ def _comparison(article: Element, replay: Replay) -> None:
 def _figures(run: Run) -> list[str]:
     last = run.calls[-1] if run.calls else None
     answered = [f"{clean_text(engine)} ({count(calls)})" for engine, calls in run.answered_by.items()]
+    if len(answered) == 1:
+        answered = [clean_text(engine) for engine in run.answered_by]
     return [
         "none" if run.budget is None else count(run.budget),
         count(len(run.calls)),

@@ -106,7 +106,7 @@ figcaption b, summary b { font-weight: 600; min-width: 0; overflow: hidden; text
 section > .scroll { margin-top: .9rem; max-height: none; }
 table { border-collapse: separate; border-spacing: 0; width: 100%; font-size: .875rem;
   font-variant-numeric: tabular-nums; }
-th, td { padding: .42rem .55rem; text-align: right; white-space: nowrap; font-weight: 400; }
+th, td { padding: .42rem .5rem; text-align: right; white-space: nowrap; font-weight: 400; }
 td:last-child, th:last-child { padding-right: 1rem; }
 thead th { position: sticky; top: 0; background: var(--card); color: var(--soft); white-space: normal;
   vertical-align: bottom;
@@ -114,7 +114,7 @@ thead th { position: sticky; top: 0; background: var(--card); color: var(--soft)
 tbody th { text-align: left; padding-left: 1rem; }
 thead th:first-child, thead .word, td.word { text-align: left; }
 thead th:first-child { padding-left: 1rem; }
-td.word, th.word { padding-left: 1rem; }
+td.word, th.word { padding-left: .8rem; }
 tbody tr + tr > * { border-top: 1px solid var(--rule); }
 details tbody tr:not(.first) > th { color: var(--soft); }
 tbody tr.first > * { border-top-color: var(--faint); }

@@ -151,7 +151,7 @@ def test_the_comparison_has_a_row_per_run_under_its_headings(make_run):
         assert cell["Engine"] == run.engine
         assert cell["Budget"] == ("none" if run.budget is None else "500")
         assert cell["Peak tokens"] == f"{run.peak_tokens:,}"
-        assert cell["Answered by"] == f"{run.engine} (7)"
+        assert cell["Answered by"] == run.engine
 
 
 def test_each_verdict_is_on_the_page_with_a_word_for_it(make_run):
