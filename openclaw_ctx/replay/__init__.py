@@ -1,1 +1,8 @@
-"""A recorded session through an engine: what was measured, as a table and as a page."""
+"""A recorded session through an engine: measures, table, picture."""
+
+from .driver import Progress, replay_session
+from .measures import Call, Replay, Run, as_json
+from .report import render_report
+from .table import render
+
+__all__ = ["Call", "Progress", "Replay", "Run", "as_json", "render", "render_report", "replay_session"]

@@ -72,6 +72,11 @@ class Entry(msgspec.Struct, gc=False):
         return self.type in _MESSAGE_TYPES
 
 
+    def hide(self, *, hidden: bool) -> None:
+        """Say whether the model is kept from this line's message."""
+        self.head = _MessageHead(exclude_from_context=hidden)
+
+
 _decode_entry = msgspec.json.Decoder(Entry).decode
 _decode_any = msgspec.json.Decoder().decode
 _encode_any = msgspec.json.Encoder().encode

@@ -21,6 +21,8 @@ import attrs
 
 from openclaw_ctx.contract import (
     JSON,
+    BashExecutionMessage,
+    BranchSummaryMessage,
     CompactionSummaryMessage,
     CustomMessage,
     EntryId,
@@ -126,9 +128,23 @@ class Transcript:
         stop = len(self._messages) if limit is None else min(len(self._messages), start + limit)
         return History(self._messages, self._read_message, start, stop)
 
-    def knows(self, entry_id: EntryId) -> bool:
-        """Return whether a message of the active branch has this id; the newest are looked at first."""
-        return any(entry.id == entry_id for entry in reversed(self._messages))
+    def has_entry(self, entry_id: EntryId) -> bool:
+        """Return whether a line of the active branch has this id; the newest are looked at first."""
+        return any(entry.id == entry_id for entry in reversed(self._path))
+
+    def nearest_on_branch(self, entry_id: EntryId) -> EntryId | None:
+        """Return the entry itself or its nearest ancestor whose message is on the active branch, if any."""
+        if self._messages and self._messages[-1].id == entry_id:
+            return entry_id
+        active = {entry.id for entry in self._messages}
+        seen: set[EntryId | None] = set()
+        entry = self._by_id.get(entry_id)
+        while entry is not None and entry.id not in seen:
+            if entry.id in active:
+                return entry.id
+            seen.add(entry.id)
+            entry = self._by_id.get(entry.parent_id)
+        return None
 
     def append(self, message: Message) -> Message:
         """Write *message* behind the leaf; return it with its entry id."""
@@ -137,8 +153,16 @@ class Transcript:
             del wire["role"]
             wire.pop("timestamp", None)
             entry = self._append("custom_message", wire)
+        elif isinstance(message, BranchSummaryMessage):
+            entry = self._append("branch_summary", {"fromId": message.from_id, "summary": message.summary})
+            entry.summary = message.summary
+        elif isinstance(message, CompactionSummaryMessage):
+            problem = "a compaction is appended by append_compaction, which knows what it keeps"
+            raise TypeError(problem)
         else:
             entry = self._append("message", {"message": message_to_wire(message)})
+            if isinstance(message, BashExecutionMessage):
+                entry.hide(hidden=message.exclude_from_context is True)
         entry.message = attrs.evolve(message, entry_id=entry.id)
         self._grow(entry)
         appended: Message = entry.message

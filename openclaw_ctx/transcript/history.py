@@ -34,13 +34,14 @@ class History(Sequence[Message]):
     @overload
     def __getitem__(self, index: int) -> Message: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Message]: ...
-    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+    def __getitem__(self, index: slice) -> "History": ...
+    def __getitem__(self, index: int | slice) -> "Message | History":
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step == 1:
                 return History(self._entries, self._read, self._start + start, self._start + max(start, stop))
-            return tuple(self[i] for i in range(start, stop, step))
+            entries = self._entries[self._start : self._stop][index]
+            return History(entries, self._read, 0, len(entries))
         position = index + (self._stop if index < 0 else self._start)
         if not self._start <= position < self._stop:
             message = f"message {index} of {len(self)}"

@@ -1,0 +1,66 @@
+"""
+How far each engine has been told of a session.
+
+One small file beside the transcript: by engine id, the last entry that the
+engine was handed, and in which transcript. Written after the engine has taken
+what it was given, so a crash in between hands it over again rather than never;
+``entry_id`` tells an engine what it has already.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from openclaw_ctx.contract import EntryId, SessionId
+
+__all__ = ["HandOver", "Mark"]
+
+
+@attrs.frozen
+class Mark:
+    """The last entry that an engine was handed; ``None`` where it met an empty session."""
+
+    session_id: SessionId
+    entry_id: EntryId | None
+
+
+class HandOver:
+    """The marks of one session."""
+
+    def __init__(self, transcript: Path) -> None:
+        self._path = transcript.with_name(transcript.name + ".handover")
+        self._marks: dict[str, Mark] = _read(self._path)
+
+    def mark(self, engine_id: str) -> Mark | None:
+        """Return how far the engine was told, or ``None`` for one that never met the session."""
+        return self._marks.get(engine_id)
+
+    def set(self, engine_id: str, mark: Mark) -> None:
+        """Remember how far the engine has been told; whole or not at all."""
+        if self._marks.get(engine_id) == mark:
+            return
+        self._marks[engine_id] = mark
+        rows = {name: {"sessionId": m.session_id, "entryId": m.entry_id} for name, m in self._marks.items()}
+        temporary = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}.tmp")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as out:  # noqa: PTH123 -- the mode is given at creation
+            json.dump({"version": 1, "engines": rows}, out)
+        temporary.replace(self._path)
+
+
+def _read(path: Path) -> dict[str, Mark]:
+    # A file that makes no sense counts as none: the engine is told again, which it can bear.
+    try:
+        rows = json.loads(path.read_bytes())["engines"]
+        return {str(name): _mark(row) for name, row in rows.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _mark(row: Mapping[str, object]) -> Mark:
+    entry_id = row["entryId"]
+    return Mark(SessionId(str(row["sessionId"])), None if entry_id is None else EntryId(str(entry_id)))

@@ -1,0 +1,287 @@
+"""Settings in, a running host out."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from openclaw_ctx.config import (
+    LoadedSettings,
+    Settings,
+    load_settings,
+    settings_from,
+    structure_engine_config,
+)
+from openclaw_ctx.contract import (
+    EMPTY,
+    LEGACY_ENGINE_ID,
+    Complete,
+    EngineContext,
+    HostDescriptor,
+    SessionKey,
+)
+from openclaw_ctx.engines import LegacyEngine
+from openclaw_ctx.errors import SessionClosedError
+from openclaw_ctx.host import (
+    CORE_OWNER,
+    PUBLIC_OWNER,
+    EngineFactory,
+    Guard,
+    HookCall,
+    MirrorRow,
+    Policy,
+    QuarantineMirror,
+    QuarantinePolicy,
+    Registration,
+    Registry,
+    Runner,
+    Selection,
+    default_registry,
+    discover,
+    select,
+)
+from openclaw_ctx.log import get_logger
+from openclaw_ctx.tokens import TokenCounter, estimate_tokens, exact_counter
+from openclaw_ctx.transcript import Transcript, safe_name
+
+from .opening import Opening
+from .services import BackgroundJob, HostServices
+from .session import Session
+
+__all__ = ["Config", "Host", "policy_from", "quarantine_folder", "state_folder"]
+
+_log = get_logger()
+
+Config = Path | str | Mapping[str, Any] | Settings | LoadedSettings | None
+"""A file, its content, settings; ``None``: the file that the environment or the user's folder has."""
+
+STATE_VARIABLE = "OPENCLAW_CTX_STATE_DIR"
+
+
+class Host:
+    """
+    Runs the context engine that the configuration selects, for any number of sessions.
+
+    Open it with :meth:`open`, inside a running event loop, and use it from that
+    loop. Nothing is imported or built before the first session asks for it.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedSettings,
+        *,
+        descriptor: HostDescriptor,
+        state_dir: Path,
+        workspace_dir: Path,
+        registry: Registry,
+        model: Complete | None,
+        observe: Callable[[HookCall], None] | None,
+        engine_path: Sequence[str] | None,
+    ) -> None:
+        settings = loaded.settings
+        self.descriptor = descriptor
+        self.state_dir = state_dir
+        self.workspace_dir = workspace_dir
+        self.findings = loaded.findings
+        self._settings = settings
+        self._engine_path = engine_path
+        self._registry = registry
+        self._model = model
+        self._sessions: dict[SessionKey, Session] = {}
+        self._count = counter_from(settings)
+        self._policy = policy_from(settings)
+        self._closed = False
+        registry.quarantine.attach(QuarantineMirror(quarantine_folder(state_dir)))
+        self._guard = Guard(
+            registry,
+            select=self.selection,
+            make_context=self._make_context,
+            deadlines=settings.deadlines.seconds(),
+            policy=QuarantinePolicy(
+                failures=settings.plugins.quarantine.failures,
+                probation_seconds=settings.plugins.quarantine.probation_seconds,
+            ),
+            strict=self._policy.strict,
+            observe=observe,
+        )
+        self._services = HostServices(
+            transcript_of=self._transcript_of,
+            count=self._count,
+            complete=model,
+            failed=self._guard.report_background_failure,
+        )
+        for finding in loaded.findings:
+            _log.warning("config.questioned", finding=finding)
+
+    @classmethod
+    def open(
+        cls,
+        config: Config = None,
+        *,
+        host: HostDescriptor | None = None,
+        state_dir: Path | str | None = None,
+        workspace_dir: Path | str | None = None,
+        registry: Registry | None = None,
+        model: Complete | None = None,
+        observe: Callable[[HookCall], None] | None = None,
+        engine_path: Sequence[str] | None = None,
+    ) -> "Opening[Host]":
+        """
+        Open a host: ``async with Host.open(config) as host:``, or await it and close it yourself.
+
+        Args:
+            config: A path, a mapping with the file's content, or settings.
+            host: What the embedding program can do; the embedded runner by default.
+            state_dir: For transcripts and records; else ``OPENCLAW_CTX_STATE_DIR``, else the user's state folder.
+            workspace_dir: What the agent works on; told to engines.
+            registry: Another registry than the process's own.
+            model: Answers an engine's ``services.complete``.
+            observe: Told of every hook call: operation, engine, seconds, outcome.
+            engine_path: Where to look for installed engines; ``sys.path`` by default.
+
+        Raises:
+            ConfigError: The configuration cannot be used.
+        """
+
+        async def opened() -> "Host":
+            return cls(
+                _loaded(config),
+                descriptor=host or HostDescriptor.embedded(),
+                state_dir=state_folder(state_dir),
+                workspace_dir=Path(workspace_dir or Path.cwd()),
+                registry=with_builtins(registry or default_registry()),
+                model=model,
+                observe=observe,
+                engine_path=engine_path,
+            )
+
+        return Opening(opened)
+
+    def register_engine(self, engine_id: str, factory: EngineFactory, *, refresh: bool = False) -> Registration:
+        """
+        Offer an engine of the embedding program under *engine_id*; the slot still selects.
+
+        Raises:
+            RegistryError: The id is core's or somebody else's.
+        """
+        return self._registry.register(engine_id, factory, owner=PUBLIC_OWNER, refresh=refresh)
+
+    def session(self, key: str) -> "Opening[Session]":
+        """
+        Open the conversation of a stable name, begin it where it is new.
+
+        Raises:
+            SessionBusyError: Another program, or another opening here, is writing it.
+        """
+        return Opening(lambda: self._open_session(SessionKey(key)))
+
+    def selection(self) -> Selection:
+        """Return what the slot comes to, and why. Imports and builds nothing."""
+        return select(self._policy, self._registry, discover(self._engine_path))
+
+    def quarantines(self) -> list[MirrorRow]:
+        """Return what this process has barred, and what other live processes have."""
+        return self._registry.quarantine.rows()
+
+    @property
+    def background_jobs(self) -> tuple[BackgroundJob, ...]:
+        """What engines are doing behind their hooks."""
+        return tuple(self._services.jobs)
+
+    async def close(self) -> None:
+        """Close every session and dispose the engine. Does nothing the second time."""
+        if self._closed:
+            return
+        self._closed = True
+        for session in list(self._sessions.values()):
+            await session.close()
+        await self._guard.close()
+
+    async def _open_session(self, key: SessionKey) -> Session:
+        if self._closed:
+            raise SessionClosedError("Host")
+        return await Session.open(
+            key,
+            path=self.state_dir / "sessions" / f"{safe_name(key)}.jsonl",
+            guard=self._guard,
+            count=self._count,
+            descriptor=self.descriptor,
+            workspace_dir=self.workspace_dir,
+            services=self._services,
+            model=self._model,
+            durable=self._settings.session.durable,
+            timeout_seconds=self._settings.session.acquire_timeout_seconds,
+            turn_end_seconds=self._settings.deadlines.turn_end,
+            asked=self._policy.asked,
+            registered=self._sessions,
+        )
+
+    def _transcript_of(self, key: SessionKey) -> Transcript | None:
+        session = self._sessions.get(key)
+        return None if session is None else session.transcript
+
+    def _make_context(self, engine_id: str, factory: Any, lane: Runner) -> EngineContext:
+        entry = self._settings.plugins.entries.get(engine_id)
+        config = EMPTY if entry is None else entry.config
+        config_class = getattr(factory, "config_class", None)
+        if config_class is not None:
+            config = structure_engine_config(config, config_class, engine_id=engine_id)
+        return EngineContext(
+            engine_id=engine_id,
+            config=config,
+            state_dir=self.state_dir / "engines" / safe_name(engine_id),
+            workspace_dir=self.workspace_dir,
+            services=self._services.for_engine(engine_id, lane),
+        )
+
+
+def with_builtins(registry: Registry) -> Registry:
+    """Register the built-in engine where it is missing: every path that resolves an engine passes here."""
+    if registry.get(LEGACY_ENGINE_ID) is None:
+        registry.register(LEGACY_ENGINE_ID, LegacyEngine, owner=CORE_OWNER, refresh=True)
+    return registry
+
+
+def state_folder(state_dir: Path | str | None = None) -> Path:
+    """Return where state lives: the argument, the environment, the user's state folder."""
+    if state_dir is not None:
+        return Path(state_dir)
+    named = os.environ.get(STATE_VARIABLE)
+    return Path(named) if named else platformdirs.user_state_path("openclaw-ctx")
+
+
+def quarantine_folder(state_dir: Path) -> Path:
+    """Return where quarantine records are mirrored."""
+    return state_dir / "quarantine"
+
+
+def policy_from(settings: Settings) -> Policy:
+    """Return what the settings say about plugins."""
+    plugins = settings.plugins
+    return Policy(
+        slot=plugins.slots.context_engine,
+        enabled=plugins.enabled,
+        allow=plugins.allow,
+        deny=plugins.deny,
+        entries_enabled={name: entry.enabled for name, entry in plugins.entries.items() if entry.enabled is not None},
+        unset_variables={name: e.unset_variables for name, e in plugins.entries.items() if e.unset_variables},
+        strict=plugins.slot_policy == "strict",
+    )
+
+
+def counter_from(settings: Settings) -> TokenCounter:
+    """Return the counter that the settings name."""
+    counter = settings.tokens.counter
+    return estimate_tokens if counter == "estimate" else exact_counter(counter)
+
+
+def _loaded(config: Config) -> LoadedSettings:
+    if isinstance(config, LoadedSettings):
+        return config
+    if isinstance(config, Settings):
+        return LoadedSettings(settings=config)
+    if config is None or isinstance(config, str | Path):
+        return load_settings(None if config is None else Path(config))
+    return settings_from(config)

@@ -1,0 +1,154 @@
+"""What a host does for its engines, as handles that may be called from an engine's lane."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import attrs
+
+from openclaw_ctx.compaction import compact_transcript
+from openclaw_ctx.contract import (
+    CompactResult,
+    Complete,
+    CompletionRequest,
+    CompletionResult,
+    EntryId,
+    Message,
+    Progress,
+    Replacement,
+    RewriteResult,
+    Services,
+    SessionKey,
+)
+from openclaw_ctx.errors import ModelUnavailableError, SessionClosedError
+from openclaw_ctx.host import Runner
+from openclaw_ctx.tokens import TokenCounter
+from openclaw_ctx.transcript import Transcript
+from openclaw_ctx.transcript import rewrite as rewrite_entries
+
+__all__ = ["BackgroundJob", "HostServices"]
+
+_T = TypeVar("_T")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class BackgroundJob:
+    """A job that an engine runs behind its hooks; ``progress()`` is 0 to 1, or ``None`` where it cannot tell."""
+
+    engine_id: str
+    name: str
+    progress: Progress
+
+
+class HostServices:
+    """The services of one host; :meth:`for_engine` binds them to an engine and its lane."""
+
+    def __init__(
+        self,
+        *,
+        transcript_of: Callable[[SessionKey], Transcript | None],
+        count: TokenCounter,
+        complete: Complete | None,
+        failed: Callable[[str, BaseException], None],
+    ) -> None:
+        self._here = asyncio.get_running_loop()
+        self._transcript_of = transcript_of
+        self.count = count
+        self._complete = complete
+        self._failed = failed
+        self.jobs: list[BackgroundJob] = []
+
+    def for_engine(self, engine_id: str, lane: Runner) -> Services:
+        """Return the handles for one engine."""
+
+        def background(job: Coroutine[Any, Any, object], *, name: str, progress: Progress | None = None) -> None:
+            running = BackgroundJob(engine_id=engine_id, name=name, progress=progress or (lambda: None))
+            self.jobs.append(running)
+
+            def done(error: BaseException | None) -> None:
+                self.jobs.remove(running)
+                if error is not None:
+                    self._failed(engine_id, error)
+
+            lane.background(job, done)
+
+        return Services(
+            transcript=_Reader(self),
+            delegate_compaction=_Delegate(self),
+            complete=self.ask,
+            estimate_tokens=self.count,
+            rewrite_transcript_entries=self.rewrite,
+            background=background,
+        )
+
+    async def cross(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Run *work* on the host's loop, wherever this is called; await it here."""
+        if asyncio.get_running_loop() is self._here:
+            return await work()
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self._here))
+
+    def transcript(self, session_key: SessionKey) -> Transcript:
+        """Return the open transcript of a session."""
+        found = self._transcript_of(session_key)
+        if found is None:
+            name = f"Session {session_key!r}"
+            raise SessionClosedError(name)
+        return found
+
+    async def ask(self, request: CompletionRequest) -> CompletionResult:
+        """Ask the host's model."""
+        complete = self._complete
+        if complete is None:
+            raise ModelUnavailableError
+
+        async def ask() -> CompletionResult:
+            return await complete(request)
+
+        return await self.cross(ask)
+
+    async def rewrite(self, session_key: SessionKey, replacements: Sequence[Replacement]) -> RewriteResult:
+        """Replace messages of a session's transcript."""
+
+        async def work() -> RewriteResult:
+            return rewrite_entries(self.transcript(session_key), replacements)
+
+        return await self.cross(work)
+
+
+@attrs.frozen
+class _Reader:
+    _host: HostServices
+
+    async def read(
+        self, session_key: SessionKey, *, after: EntryId | None = None, limit: int | None = None
+    ) -> Sequence[Message]:
+        async def work() -> Sequence[Message]:
+            return self._host.transcript(session_key).record(after=after, limit=limit)
+
+        return await self._host.cross(work)
+
+
+@attrs.frozen
+class _Delegate:
+    _host: HostServices
+
+    async def __call__(
+        self,
+        session_key: SessionKey,
+        *,
+        token_budget: int | None = None,
+        force: bool = False,
+        current_token_count: int | None = None,
+        custom_instructions: str | None = None,
+    ) -> CompactResult:
+        async def work() -> CompactResult:
+            return compact_transcript(
+                self._host.transcript(session_key),
+                count=self._host.count,
+                token_budget=token_budget,
+                force=force,
+                current_token_count=current_token_count,
+                focus=custom_instructions,
+            )
+
+        return await self._host.cross(work)

@@ -1,0 +1,128 @@
+"""``openclaw-ctx engines``: who could serve, who does, and why not the others."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from openclaw_ctx.assembly import policy_from, quarantine_folder, state_folder, with_builtins
+from openclaw_ctx.host import MirrorRow, QuarantineMirror, Registry, discover, offers, select
+from openclaw_ctx.log import clean_text
+
+from .options import config_option, echo_json, json_option, load, state_option
+
+__all__ = ["command"]
+
+_EXIT_NOTHING_RELEASED = 1
+
+
+@click.group("engines", invoke_without_command=True)
+@json_option
+@config_option
+@state_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    as_json: bool,  # noqa: FBT001 -- click passes by name
+    config_path: Path | None,
+    state_dir: Path | None,
+) -> None:
+    r"""
+    List the installed engines: owner, whether it is selected, and why it is refused.
+
+    Reads metadata only; no engine is imported.
+
+    \b
+    Examples:
+      openclaw-ctx engines
+      openclaw-ctx engines release window
+
+    Exit codes: 0 listed, 2 usage or configuration.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    policy = policy_from(load(config_path).settings)
+    registry, discovery = with_builtins(Registry()), discover()
+    selection = select(policy, registry, discovery)
+    quarantines = {row.record.engine_id: row for row in _mirror(state_dir).read()}
+    rows = [
+        {
+            "engine": clean_text(offer.engine_id),
+            "owner": clean_text(offer.owner),
+            "version": None if offer.version is None else clean_text(offer.version),
+            "selected": offer.selected,
+            "status": _status(offer.selected, offer.refusal, selection.reason, quarantines.get(offer.engine_id)),
+        }
+        for offer in offers(policy, registry, discovery)
+    ]
+    faults = [{"location": clean_text(f.location), "problem": clean_text(f.problem)} for f in discovery.faults]
+    if as_json:
+        echo_json(
+            {
+                "slot": clean_text(selection.asked),
+                "selected": clean_text(selection.engine_id),
+                "reason": None if selection.reason is None else clean_text(selection.reason),
+                "engines": rows,
+                "faults": faults,
+            }
+        )
+        return
+    _print(rows)
+    if selection.reason is not None:
+        click.echo(
+            f"\nThe slot asks for {clean_text(selection.asked)}; legacy answers: {clean_text(selection.reason)}."
+        )
+    if faults:
+        click.echo(f"\n{len(faults)} distributions with broken metadata; openclaw-ctx doctor names them.")
+
+
+@command.command("release")
+@click.argument("engine_id")
+@json_option
+@state_option
+def release(engine_id: str, as_json: bool, state_dir: Path | None) -> int:  # noqa: FBT001 -- click passes by name
+    r"""
+    Lift the quarantine of an engine, in every live process that shares the state folder.
+
+    \b
+    Example:
+      openclaw-ctx engines release window
+
+    Exit codes: 0 released, 1 it was not quarantined, 2 usage.
+    """
+    released = _mirror(state_dir).release(engine_id)
+    if as_json:
+        echo_json({"engine": clean_text(engine_id), "released": [_released(row) for row in released]})
+    for row in released if not as_json else ():
+        click.echo(f"Released {clean_text(engine_id)} in process {row.pid} (was: {clean_text(row.record.reason)}).")
+    if not released and not as_json:
+        click.echo(f"{clean_text(engine_id)} is not quarantined in any live process.")
+    return 0 if released else _EXIT_NOTHING_RELEASED
+
+
+def _mirror(state_dir: Path | None) -> QuarantineMirror:
+    return QuarantineMirror(quarantine_folder(state_folder(state_dir)))
+
+
+def _released(row: MirrorRow) -> dict[str, Any]:
+    return {"pid": row.pid, "operation": clean_text(row.record.operation), "reason": clean_text(row.record.reason)}
+
+
+def _status(selected: bool, refusal: str | None, selection: str | None, row: MirrorRow | None) -> str:  # noqa: FBT001 -- private
+    if row is not None:
+        where = f"process {row.pid}" if row.verified else f"process {row.pid}, which cannot be verified"
+        return clean_text(f"quarantined in {where} during {row.record.operation}: {row.record.reason}")
+    if refusal is not None:
+        return clean_text(f"refused: {refusal}")
+    if selected:
+        return "selected" if selection is None else "answers in place of the slot's"
+    return "available"
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    # Three columns need no table library, and this command's start is part of its use.
+    heads = ("ENGINE", "OWNER", "STATUS")
+    cells = [heads, *((f"{'* ' if r['selected'] else '  '}{r['engine']}", r["owner"], r["status"]) for r in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in (0, 1)]
+    for row in cells:
+        click.echo(f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}".rstrip())
