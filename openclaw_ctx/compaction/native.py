@@ -8,7 +8,14 @@ one that would not make the context smaller is not written.
 from collections.abc import Callable
 from typing import Final
 
-from openclaw_ctx.contract import Compaction, CompactionSummaryMessage, CompactResult, Message, UserMessage
+from openclaw_ctx.contract import (
+    AssistantMessage,
+    Compaction,
+    CompactionSummaryMessage,
+    CompactResult,
+    Message,
+    UserMessage,
+)
 from openclaw_ctx.models import summarize_extractively
 from openclaw_ctx.transcript import Transcript
 
@@ -56,7 +63,7 @@ def compact_transcript(
     """
     history = transcript.history
     before = sum(map(count, history))
-    if not any(isinstance(message, UserMessage) for message in history):
+    if not any(isinstance(message, UserMessage | AssistantMessage) for message in history):
         return CompactResult(ok=True, compacted=False, reason="no real conversation messages")
     measured = before if current_token_count is None else current_token_count
     if not force and token_budget is not None and measured <= token_budget:
