@@ -48,7 +48,7 @@ from openclaw_ctx.transcript import Transcript, safe_name
 
 from .opening import Opening
 from .services import BackgroundJob, HostServices
-from .session import Session
+from .session import Session, open_transcript
 
 __all__ = ["Config", "Host", "policy_from", "quarantine_folder", "state_folder"]
 
@@ -202,21 +202,27 @@ class Host:
     async def _open_session(self, key: SessionKey) -> Session:
         if self._closed:
             raise SessionClosedError("Host")
-        return await Session.open(
+        transcript = await open_transcript(
             key,
-            path=self.state_dir / "sessions" / f"{safe_name(key)}.jsonl",
+            self.state_dir / "sessions" / f"{safe_name(key)}.jsonl",
+            durable=self._settings.session.durable,
+            timeout_seconds=self._settings.session.acquire_timeout_seconds,
+            cwd=str(self.workspace_dir),
+        )
+        session = self._sessions[key] = Session(
+            key,
+            transcript,
             guard=self._guard,
             count=self._count,
             descriptor=self.descriptor,
             workspace_dir=self.workspace_dir,
             services=self._services,
             model=self._model,
-            durable=self._settings.session.durable,
-            timeout_seconds=self._settings.session.acquire_timeout_seconds,
             turn_end_seconds=self._settings.deadlines.turn_end,
             asked=self._policy.asked,
             registered=self._sessions,
         )
+        return session
 
     def _transcript_of(self, key: SessionKey) -> Transcript | None:
         session = self._sessions.get(key)

@@ -12,18 +12,16 @@ For people who bring their own loop::
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from openclaw_ctx.contract import (
     JSON,
-    LEGACY_ENGINE_ID,
     AbortSignal,
     AssembleResult,
-    BootstrapReason,
     CompactionSummaryMessage,
     CompactResult,
     Complete,
@@ -34,27 +32,24 @@ from openclaw_ctx.contract import (
     Message,
     PromptAuthority,
     RewriteResult,
-    RuntimeContext,
-    RuntimeSettings,
     SessionId,
     SessionKey,
     UserMessage,
-    build_runtime_settings,
 )
 from openclaw_ctx.errors import SessionBusyError, SessionClosedError
-from openclaw_ctx.host import Answer, CheckedPrompt, Guard, InvalidResult, Serving, check_prompt, require_host
+from openclaw_ctx.host import Answer, CheckedPrompt, Guard, InvalidResult, check_prompt, require_host
 from openclaw_ctx.log import get_logger
 from openclaw_ctx.tokens import TokenCounter
 from openclaw_ctx.transcript import History, Transcript
 
-from .handover import HandOver, Mark
+from .courier import Courier
+from .facts import CallFacts
 from .services import HostServices
 
-__all__ = ["CompactedContext", "EndedTurn", "Prompt", "Session"]
+__all__ = ["CompactedContext", "EndedTurn", "Prompt", "Session", "open_transcript"]
 
 _log = get_logger()
 
-_SLICE_MESSAGES: Final = 500
 _LOCK_POLL_SECONDS: Final = 0.05
 
 
@@ -100,7 +95,7 @@ class CompactedContext:
 
 @attrs.frozen(kw_only=True)
 class EndedTurn:
-    """What was handed over at a turn's end, to whom, and what its maintenance did."""
+    """How many messages were handed over at a turn's end, to whom, and what its maintenance did."""
 
     handed_over: int
     engine: str
@@ -129,44 +124,33 @@ class Session:
         model: Complete | None,
         turn_end_seconds: float,
         asked: str,
-        registered: dict[SessionKey, "Session"],
+        registered: "dict[SessionKey, Session]",
     ) -> None:
         self.key = key
         self.transcript = transcript
         self._guard = guard
         self._count = count
         self._descriptor = descriptor
-        self._workspace_dir = workspace_dir
-        self._services = services
-        self._model = model
-        self._turn_end_seconds = turn_end_seconds
-        self._asked = asked
         self._registered = registered
-        self._handover = HandOver(transcript.path)
-        self._turn: list[EntryId] = []
-        self._met: tuple[str, int] | None = None
-        self._settings: tuple[tuple[object, ...], RuntimeSettings] | None = None
+        self._facts = CallFacts(
+            key,
+            transcript,
+            descriptor=descriptor,
+            workspace_dir=workspace_dir,
+            services=services,
+            model=model,
+            asked=asked,
+        )
+        self._courier = Courier(
+            key,
+            transcript,
+            guard=guard,
+            facts=self._facts,
+            descriptor=descriptor,
+            turn_end_seconds=turn_end_seconds,
+        )
+        self._running = 0
         self._busy = asyncio.Lock()
-
-    @classmethod
-    async def open(
-        cls, key: SessionKey, *, path: Path, durable: bool, timeout_seconds: float, **parts: Any
-    ) -> "Session":
-        """Open the transcript at *path*, waiting for its other writer without blocking the loop."""
-        until = time.monotonic() + timeout_seconds
-        transcript: Transcript | None = None
-        while transcript is None:
-            try:
-                transcript = Transcript.open(path, durable=durable, cwd=str(parts["workspace_dir"]))
-            except SessionBusyError as error:
-                if time.monotonic() >= until:
-                    raise SessionBusyError(error.path, error.holder, timeout_seconds) from None
-                await asyncio.sleep(_LOCK_POLL_SECONDS)
-        for warning in transcript.take_warnings():
-            _log.warning("transcript.questioned", session=key, path=str(path), reason=warning)
-        session = cls(key, transcript, **parts)
-        session._registered[key] = session
-        return session
 
     @property
     def session_id(self) -> SessionId:
@@ -182,8 +166,7 @@ class Session:
         """Write *message* to the transcript; return it with its entry id. It survives a crash from here on."""
         self._require_open()
         appended = self.transcript.append(message)
-        if appended.entry_id is not None:
-            self._turn.append(appended.entry_id)
+        self._running += 1
         return appended
 
     async def assemble(
@@ -215,22 +198,22 @@ class Session:
         overhead = self._count.prompt(system_prompt, schemas)
         token_budget = None if budget is None else max(1, budget - overhead)
         async with self._busy:
-            await self._introduce()
+            self._require_open()
+            await self._courier.introduce(running=self._running)
             history = self.transcript.history
+            arguments = {
+                **self._facts.names(),
+                **self._facts.run(budget=token_budget, model=model),
+                "messages": history,
+                "token_budget": token_budget,
+                "available_tools": frozenset(str(schema.get("name")) for schema in schemas),
+                "citations_mode": citations_mode,
+                "model": model,
+                "prompt": _prompt_of(history) if prompt is None else prompt,
+            }
             answer = await self._guard.call(
                 "assemble",
-                {
-                    "session_id": self.session_id,
-                    "session_key": self.key,
-                    "messages": history,
-                    "token_budget": token_budget,
-                    "available_tools": frozenset(str(schema.get("name")) for schema in schemas),
-                    "citations_mode": citations_mode,
-                    "model": model,
-                    "prompt": _prompt_of(history) if prompt is None else prompt,
-                    "runtime_settings": self._runtime_settings(budget=token_budget, model=model),
-                    "runtime_context": self._context(token_budget=token_budget),
-                },
+                arguments,
                 check=lambda result: (result, check_prompt(result, history, count=self._count)),
             )
         return self._prompt(answer, system_prompt, overhead=overhead, budget=budget)
@@ -242,12 +225,15 @@ class Session:
         All of it together takes at most ``deadlines.turnEnd`` seconds. The
         transcript is written already: nothing here can lose a message.
         """
-        until = time.monotonic() + self._turn_end_seconds
+        until = self._courier.deadline()
         async with self._busy:
-            turn, self._turn = self._turn, []
-            serving = await self._introduce(before=len(turn))
-            handed = await self._hand_over_turn(serving, len(turn), is_heartbeat, budget, until) if turn else 0
-            maintenance = await self._maintain(until)
+            self._require_open()
+            serving = await self._courier.introduce(running=self._running)
+            size, self._running = self._running, 0
+            handed = await self._courier.hand_over_turn(
+                serving, size, is_heartbeat=is_heartbeat, budget=budget, until=until
+            )
+            maintenance = await self._courier.maintain(until=until)
             serving = await self._guard.serving()
         return EndedTurn(
             handed_over=handed,
@@ -276,35 +262,30 @@ class Session:
             abort: Stops it; the transcript is left whole.
 
         Raises:
-            EngineFailedError: The engine failed; nothing has been changed, and the next call is answered by ``legacy``.
+            EngineFailedError: The engine failed; nothing has been changed, and
+                the next call is answered by ``legacy``.
         """
         async with self._busy:
-            serving = await self._introduce()
+            self._require_open()
+            serving = await self._courier.introduce(running=self._running)
             require_host(serving.info, "manual-compact", self._descriptor)
             boundary = self.transcript.boundary_id
             tokens = self._count.total(self.transcript.history)
-            answer = await self._guard.call(
-                "compact",
-                {
-                    "session_id": self.session_id,
-                    "session_key": self.key,
-                    "session_file": str(self.transcript.path),
-                    "token_budget": budget,
-                    "force": force,
-                    "force_reason": "manual" if force and trigger == "manual" else None,
-                    "current_token_count": tokens,
-                    "compaction_target": "budget",
-                    "custom_instructions": focus,
-                    "runtime_settings": self._runtime_settings(budget=budget, model=None),
-                    "runtime_context": self._context(token_budget=budget, tokens=tokens, trigger=trigger),
-                    "abort_signal": abort or AbortSignal(),
-                },
-                abort=abort,
-                check=self._check_compaction,
-            )
+            arguments = {
+                **self._facts.file(),
+                **self._facts.run(budget=budget, tokens=tokens, trigger=trigger),
+                "token_budget": budget,
+                "force": force,
+                "force_reason": "manual" if force and trigger == "manual" else None,
+                "current_token_count": tokens,
+                "compaction_target": "budget",
+                "custom_instructions": focus,
+                "abort_signal": abort or AbortSignal(),
+            }
+            answer = await self._guard.call("compact", arguments, abort=abort, check=self._check_compaction)
             result = self._write_compaction(answer.value, boundary, tokens)
             if result.compacted:
-                await self._maintain(time.monotonic() + self._turn_end_seconds)
+                await self._courier.maintain()
         return CompactedContext(
             result=result, engine=answer.serving.engine_id, substitution=answer.serving.substitution
         )
@@ -312,7 +293,8 @@ class Session:
     async def tools(self) -> Sequence[EngineTool]:
         """Return what the engine offers the agent to call."""
         async with self._busy:
-            await self._introduce()
+            self._require_open()
+            await self._courier.introduce(running=self._running)
             answer = await self._guard.call("tools", {"session_key": self.key})
         return tuple(answer.value)
 
@@ -321,241 +303,10 @@ class Session:
         if self._registered.pop(self.key, None) is not None:
             self.transcript.close()
 
-    # -- meeting the engine -----------------------------------------------------------------------
-
-    async def _introduce(self, *, before: int | None = None) -> Serving:
-        """
-        See that whoever answers knows the session, and has been told what it missed.
-
-        *before*: how many messages of the running turn are not history yet.
-        """
-        self._require_open()
-        serving = await self._guard.serving()
-        met = (serving.engine_id, serving.generation)
-        if met == self._met:
-            return serving
-        require_host(serving.info, "agent-run", self._descriptor)
-        self._met = met
-        if serving.engine_id == LEGACY_ENGINE_ID:
-            return serving
-        running = len(self._turn) if before is None else before
-        await self._bootstrap(serving, running)
-        return await self._guard.serving()
-
-    async def _bootstrap(self, serving: Serving, running: int) -> None:
-        mark = self._handover.mark(serving.engine_id)
-        missed, reason = self._missed(mark, running)
-        previous = mark.session_id if mark is not None and mark.session_id != self.session_id else None
-        answer = await self._guard.call(
-            "bootstrap",
-            {
-                "session_id": self.session_id,
-                "session_key": self.key,
-                "session_file": str(self.transcript.path),
-                "reason": reason,
-                "previous_session_id": previous,
-                "runtime_settings": self._runtime_settings(budget=None, model=None),
-                "runtime_context": self._context(),
-            },
-        )
-        if answer.serving.substitution is not None:
-            return
-        if answer.value.imported_messages is None and not await self._hand_over(missed):
-            return
-        self._mark(serving.engine_id, missed[-1].entry_id if missed else (mark.entry_id if mark else None))
-        await self._maintain(time.monotonic() + self._turn_end_seconds)
-
-    def _missed(self, mark: Mark | None, running: int) -> tuple[Sequence[Message], BootstrapReason]:
-        """Return what an engine with this mark has not been told, and what that makes this meeting."""
-        record = self.transcript.record()
-        past = record[: len(record) - running]
-        if mark is None:
-            return past, "import" if past else "new"
-        if mark.session_id != self.session_id:
-            return past, "continuation"
-        if mark.entry_id is None:
-            return past, "catch_up" if past else "resume"
-        known = self.transcript.nearest_on_branch(mark.entry_id)
-        missed: Sequence[Message] = self.transcript.record(after=known) if known is not None else record
-        missed = missed[: max(0, len(missed) - running)]
-        return missed, "catch_up" if missed else "resume"
-
-    async def _hand_over(self, messages: Sequence[Message]) -> bool:
-        """Tell the engine of past messages, in slices; return whether it took them all."""
-        for start in range(0, len(messages), _SLICE_MESSAGES):
-            part = messages[start : start + _SLICE_MESSAGES]
-            taken = await self._ingest(part, is_heartbeat=False, until=None)
-            if taken < len(part):
-                return False
-        return True
-
-    # -- the end of a turn ------------------------------------------------------------------------
-
-    async def _hand_over_turn(
-        self,
-        serving: Serving,
-        size: int,
-        is_heartbeat: bool,
-        budget: int | None,
-        until: float,
-    ) -> int:
-        record = self.transcript.record()
-        turn = record[len(record) - size :]
-        if serving.engine_id == LEGACY_ENGINE_ID:
-            return 0
-        if self._guard.implements("after_turn"):
-            messages, before = self._with_turn(turn)
-            answer = await self._guard.call(
-                "after_turn",
-                {
-                    "session_id": self.session_id,
-                    "session_key": self.key,
-                    "session_file": str(self.transcript.path),
-                    "messages": messages,
-                    "pre_prompt_message_count": before,
-                    "auto_compaction_summary": None,
-                    "is_heartbeat": is_heartbeat,
-                    "token_budget": budget,
-                    "runtime_settings": self._runtime_settings(budget=budget, model=None),
-                    "runtime_context": self._context(token_budget=budget, ended=True),
-                },
-                seconds=_remaining(until),
-            )
-            taken = len(turn) if answer.serving.substitution is None else 0
-        else:
-            taken = await self._ingest(turn, is_heartbeat=is_heartbeat, until=until)
-        if taken:
-            self._mark(serving.engine_id, turn[taken - 1].entry_id)
-        return taken
-
-    async def _ingest(self, messages: Sequence[Message], *, is_heartbeat: bool, until: float | None) -> int:
-        """Hand messages over as a batch where the engine takes one, else one by one; return how many it took."""
-        base = {"session_id": self.session_id, "session_key": self.key, "is_heartbeat": is_heartbeat}
-        if not messages:
-            return 0
-        if self._guard.implements("ingest_batch"):
-            arguments = {**base, "messages": messages}
-            answer = await self._guard.call("ingest_batch", arguments, seconds=_remaining(until))
-            return len(messages) if answer.serving.substitution is None else 0
-        for index, message in enumerate(messages):
-            answer = await self._guard.call("ingest", {**base, "message": message}, seconds=_remaining(until))
-            if answer.serving.substitution is not None:
-                _log.warning(
-                    "handover.stopped", session=self.key, operation="ingest", message=index + 1, messages=len(messages)
-                )
-                return index
-        return len(messages)
-
-    def _with_turn(self, turn: Sequence[Message]) -> tuple[Sequence[Message], int]:
-        """Return the context with the turn at its end, and where the turn begins."""
-        history = self.transcript.history
-        before = len(history) - len(turn)
-        if before >= 0 and history[before:].entry_ids == [message.entry_id for message in turn]:
-            return history, before
-        # A compaction inside the turn has folded some of it: what was said still belongs to it.
-        own = {message.entry_id for message in turn}
-        prefix = [message for message in history if message.entry_id not in own]
-        return (*prefix, *turn), len(prefix)
-
-    async def _maintain(self, until: float) -> RewriteResult | None:
-        if not self._guard.implements("maintain"):
-            return None
-        answer = await self._guard.call(
-            "maintain",
-            {
-                "session_id": self.session_id,
-                "session_key": self.key,
-                "session_file": str(self.transcript.path),
-                "runtime_settings": self._runtime_settings(budget=None, model=None),
-                "runtime_context": self._context(ended=True),
-                "abort_signal": AbortSignal(),
-            },
-            seconds=_remaining(until),
-        )
-        result: RewriteResult = answer.value
-        return result
-
-    def _mark(self, engine_id: str, entry_id: EntryId | None) -> None:
-        self._handover.set(engine_id, Mark(self.session_id, entry_id))
-
-    # -- compaction -------------------------------------------------------------------------------
-
-    def _check_compaction(self, result: CompactResult) -> CompactResult:
-        kept = result.result.first_kept_entry_id if result.result is not None else None
-        if result.compacted and kept is not None and not self.transcript.has_entry(kept):
-            raise InvalidResult("compact", "a first_kept_entry_id that is not on the active branch")
-        return result
-
-    def _write_compaction(self, result: CompactResult, boundary: EntryId | None, before: int) -> CompactResult:
-        """Write what an engine summarised by itself; what the host compacted for it is written already."""
-        made = result.result
-        if not (result.ok and result.compacted and made is not None and made.summary):
-            return result
-        if self.transcript.boundary_id != boundary:
-            return result
-        kept = self._tokens_from(made.first_kept_entry_id)
-        after = self._count(CompactionSummaryMessage(summary=made.summary)) + kept
-        if after >= before:
-            return CompactResult(ok=False, compacted=False, reason="the summary is not smaller than what it replaces")
-        self.transcript.append_compaction(
-            summary=made.summary,
-            first_kept_entry_id=made.first_kept_entry_id,
-            tokens_before=made.tokens_before or before,
-            details=made.details,
-        )
-        return attrs.evolve(result, result=attrs.evolve(made, tokens_before=before, tokens_after=after))
-
-    def _tokens_from(self, entry_id: EntryId | None) -> int:
-        if entry_id is None:
-            return 0
-        tokens = 0
-        for message in reversed(self.transcript.history):
-            tokens += self._count(message)
-            if message.entry_id == entry_id:
-                break
-        return tokens
-
     def _require_open(self) -> None:
         if self.key not in self._registered:
             name = f"Session {self.key!r}"
             raise SessionClosedError(name)
-
-    # -- what every call is told ------------------------------------------------------------------
-
-    def _runtime_settings(self, *, budget: int | None, model: str | None) -> RuntimeSettings:
-        key = (budget, model)
-        if self._settings is None or self._settings[0] != key:
-            built = build_runtime_settings(
-                self._descriptor,
-                requested_model=model,
-                resolved_model=model,
-                selected_engine_id=self._asked,
-                prompt_token_budget=budget,
-            )
-            self._settings = (key, built)
-        return self._settings[1]
-
-    def _context(
-        self,
-        *,
-        token_budget: int | None = None,
-        tokens: int | None = None,
-        trigger: str | None = None,
-        ended: bool = False,
-    ) -> RuntimeContext:
-        rewriting: Callable[..., Any] | None = None
-        if ended:
-            services, key = self._services, self.key
-            rewriting = lambda replacements: services.rewrite(key, replacements)  # noqa: E731 -- bound to this session
-        return RuntimeContext(
-            cwd=str(self._workspace_dir),
-            workspace_dir=str(self._workspace_dir),
-            token_budget=token_budget,
-            current_token_count=tokens,
-            trigger=trigger,
-            rewrite_transcript_entries=rewriting,
-            complete=None if self._model is None else self._services.ask,
-        )
 
     def _prompt(self, answer: Answer, system_prompt: str | None, *, overhead: int, budget: int | None) -> Prompt:
         result: AssembleResult
@@ -578,11 +329,66 @@ class Session:
             context_projection=result.context_projection,
         )
 
+    def _check_compaction(self, result: CompactResult) -> CompactResult:
+        kept = result.result.first_kept_entry_id if result.result is not None else None
+        if result.compacted and kept is not None and not self.transcript.has_entry(kept):
+            raise InvalidResult("compact", "a first_kept_entry_id that is not on the active branch")
+        return result
+
+    def _write_compaction(self, result: CompactResult, boundary: EntryId | None, before: int) -> CompactResult:
+        """Write what an engine summarised by itself; what the host compacted for it is written already."""
+        made = result.result
+        if not (result.ok and result.compacted and made is not None and made.summary):
+            return result
+        if self.transcript.boundary_id != boundary:
+            return result
+        kept = self._tokens_from(made.first_kept_entry_id)
+        after = self._count(CompactionSummaryMessage(summary=made.summary)) + kept
+        if after >= before:
+            reason = "the summary is not smaller than what it replaces"
+            return CompactResult(ok=False, compacted=False, reason=reason)
+        self.transcript.append_compaction(
+            summary=made.summary,
+            first_kept_entry_id=made.first_kept_entry_id,
+            tokens_before=made.tokens_before or before,
+            details=made.details,
+        )
+        return attrs.evolve(result, result=attrs.evolve(made, tokens_before=before, tokens_after=after))
+
+    def _tokens_from(self, entry_id: EntryId | None) -> int:
+        if entry_id is None:
+            return 0
+        tokens = 0
+        for message in reversed(self.transcript.history):
+            tokens += self._count(message)
+            if message.entry_id == entry_id:
+                break
+        return tokens
+
+
+async def open_transcript(
+    key: SessionKey, path: Path, *, durable: bool, timeout_seconds: float, cwd: str
+) -> Transcript:
+    """
+    Open the transcript at *path*, waiting for its other writer without blocking the loop.
+
+    Raises:
+        SessionBusyError: The other writer did not let go in time.
+    """
+    began = time.monotonic()
+    transcript: Transcript | None = None
+    while transcript is None:
+        try:
+            transcript = Transcript.open(path, durable=durable, cwd=cwd)
+        except SessionBusyError as error:
+            if time.monotonic() - began >= timeout_seconds:
+                raise SessionBusyError(error.path, error.holder, timeout_seconds) from None
+            await asyncio.sleep(_LOCK_POLL_SECONDS)
+    for warning in transcript.take_warnings():
+        _log.warning("transcript.questioned", session=key, path=str(path), reason=warning)
+    return transcript
+
 
 def _prompt_of(history: History) -> str | None:
     last = history[-1] if history else None
     return last.text if isinstance(last, UserMessage) else None
-
-
-def _remaining(until: float | None) -> float | None:
-    return None if until is None else max(0.001, until - time.monotonic())

@@ -1,0 +1,205 @@
+"""
+Tells the engine of a session: what it missed, and each turn that ends.
+
+What was handed over is remembered, so that after a switch to another engine and
+back, a quarantine, a restart or an import, an engine is told what it missed,
+once.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from openclaw_ctx.contract import (
+    LEGACY_ENGINE_ID,
+    AbortSignal,
+    BootstrapReason,
+    EntryId,
+    HostDescriptor,
+    Message,
+    RewriteResult,
+    SessionKey,
+)
+from openclaw_ctx.host import Guard, Serving, require_host
+from openclaw_ctx.log import get_logger
+from openclaw_ctx.transcript import Transcript
+
+from .facts import CallFacts
+from .handover import HandOver, Mark
+
+__all__ = ["Courier"]
+
+_log = get_logger()
+
+_SLICE_MESSAGES: Final = 500
+
+
+class Courier:
+    """Hands one session's messages to whoever answers for it."""
+
+    def __init__(
+        self,
+        key: SessionKey,
+        transcript: Transcript,
+        *,
+        guard: Guard,
+        facts: CallFacts,
+        descriptor: HostDescriptor,
+        turn_end_seconds: float,
+    ) -> None:
+        self._key = key
+        self._transcript = transcript
+        self._guard = guard
+        self._facts = facts
+        self._descriptor = descriptor
+        self._turn_end_seconds = turn_end_seconds
+        self._handover = HandOver(transcript.path)
+        self._met: tuple[str, int] | None = None
+
+    async def introduce(self, *, running: int) -> Serving:
+        """
+        See that whoever answers knows the session and has been told what it missed; return who it is.
+
+        Args:
+            running: How many of the newest messages are the running turn's, and no history yet.
+
+        Raises:
+            HostIncompatibleError: It needs what this host cannot do.
+            SubstitutionRefusedError: It cannot answer, and nobody may in its place.
+        """
+        serving = await self._guard.serving()
+        met = (serving.engine_id, serving.generation)
+        if met == self._met:
+            return serving
+        require_host(serving.info, "agent-run", self._descriptor)
+        self._met = met
+        if serving.engine_id == LEGACY_ENGINE_ID:
+            return serving
+        await self._bootstrap(serving, running)
+        return await self._guard.serving()
+
+    async def hand_over_turn(
+        self, serving: Serving, size: int, *, is_heartbeat: bool, budget: int | None, until: float
+    ) -> int:
+        """Hand the newest *size* messages over; return how many the engine took, within what is left of the time."""
+        if not size or serving.engine_id == LEGACY_ENGINE_ID:
+            return 0
+        record = self._transcript.record()
+        turn = record[len(record) - size :]
+        if self._guard.implements("after_turn"):
+            messages, before = self._with_turn(turn)
+            arguments = {
+                **self._facts.file(),
+                **self._facts.run(budget=budget, ended=True),
+                "messages": messages,
+                "pre_prompt_message_count": before,
+                "auto_compaction_summary": None,
+                "is_heartbeat": is_heartbeat,
+                "token_budget": budget,
+            }
+            answer = await self._guard.call("after_turn", arguments, seconds=_remaining(until))
+            taken = len(turn) if answer.serving.substitution is None else 0
+        else:
+            taken = await self._ingest(turn, is_heartbeat=is_heartbeat, until=until)
+        if taken:
+            self._mark(serving.engine_id, turn[taken - 1].entry_id)
+        return taken
+
+    async def maintain(self, *, until: float | None = None) -> RewriteResult | None:
+        """Let the engine tidy up, within what is left of the time."""
+        if not self._guard.implements("maintain"):
+            return None
+        arguments = {**self._facts.file(), **self._facts.run(ended=True), "abort_signal": AbortSignal()}
+        answer = await self._guard.call("maintain", arguments, seconds=_remaining(until or self.deadline()))
+        result: RewriteResult = answer.value
+        return result
+
+    def deadline(self) -> float:
+        """Return when all work after a turn that ends now must be done, by the monotonic clock."""
+        return time.monotonic() + self._turn_end_seconds
+
+    async def _bootstrap(self, serving: Serving, running: int) -> None:
+        session_id = self._transcript.session_id
+        mark = self._handover.mark(serving.engine_id)
+        missed, reason = self._missed(mark, running)
+        elsewhere = mark is not None and mark.session_id != session_id
+        arguments = {
+            **self._facts.file(),
+            **self._facts.run(),
+            "reason": reason,
+            "previous_session_id": mark.session_id if mark is not None and elsewhere else None,
+        }
+        answer = await self._guard.call("bootstrap", arguments)
+        if answer.serving.substitution is not None:
+            return
+        told = mark.entry_id if mark is not None and not elsewhere else None
+        if answer.value.imported_messages is None:
+            taken = await self._hand_over(serving, missed)
+            if taken < len(missed):
+                return
+        self._mark(serving.engine_id, missed[-1].entry_id if missed else told)
+        await self.maintain()
+
+    def _missed(self, mark: Mark | None, running: int) -> tuple[Sequence[Message], BootstrapReason]:
+        """Return what an engine with this mark has not been told, and what that makes this meeting."""
+        record = self._transcript.record()
+        past = record[: len(record) - running]
+        if mark is None:
+            return past, "import" if past else "new"
+        if mark.session_id != self._transcript.session_id:
+            return past, "continuation"
+        if mark.entry_id is None:
+            return past, "catch_up" if past else "resume"
+        known = self._transcript.nearest_on_branch(mark.entry_id)
+        missed = self._transcript.record(after=known) if known is not None else record
+        missed = missed[: max(0, len(missed) - running)]
+        return missed, "catch_up" if missed else "resume"
+
+    async def _hand_over(self, serving: Serving, messages: Sequence[Message]) -> int:
+        """Tell the engine of past messages, in slices that each have a deadline; return how many it took."""
+        for start in range(0, len(messages), _SLICE_MESSAGES):
+            part = messages[start : start + _SLICE_MESSAGES]
+            taken = await self._ingest(part, is_heartbeat=False, until=None)
+            if taken:
+                self._mark(serving.engine_id, part[taken - 1].entry_id)
+            if taken < len(part):
+                return start + taken
+        return len(messages)
+
+    async def _ingest(self, messages: Sequence[Message], *, is_heartbeat: bool, until: float | None) -> int:
+        """Hand messages over as a batch where the engine takes one, else one by one; return how many it took."""
+        base = {**self._facts.names(), "is_heartbeat": is_heartbeat}
+        if self._guard.implements("ingest_batch"):
+            arguments = {**base, "messages": messages}
+            answer = await self._guard.call("ingest_batch", arguments, seconds=_remaining(until))
+            return len(messages) if answer.serving.substitution is None else 0
+        for index, message in enumerate(messages):
+            answer = await self._guard.call("ingest", {**base, "message": message}, seconds=_remaining(until))
+            if answer.serving.substitution is not None:
+                _log.warning(
+                    "handover.stopped",
+                    session=self._key,
+                    operation="ingest",
+                    message=index + 1,
+                    messages=len(messages),
+                )
+                return index
+        return len(messages)
+
+    def _with_turn(self, turn: Sequence[Message]) -> tuple[Sequence[Message], int]:
+        """Return the context with the turn at its end, and where the turn begins."""
+        history = self._transcript.history
+        before = len(history) - len(turn)
+        if before >= 0 and history[before:].entry_ids == [message.entry_id for message in turn]:
+            return history, before
+        # A compaction inside the turn has folded some of it: what was said still belongs to it.
+        own = {message.entry_id for message in turn}
+        prefix = [message for message in history if message.entry_id not in own]
+        return (*prefix, *turn), len(prefix)
+
+    def _mark(self, engine_id: str, entry_id: EntryId | None) -> None:
+        self._handover.set(engine_id, Mark(self._transcript.session_id, entry_id))
+
+
+def _remaining(until: float | None) -> float | None:
+    return None if until is None else max(0.001, until - time.monotonic())

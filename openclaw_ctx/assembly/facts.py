@@ -1,0 +1,112 @@
+"""What every hook call of a session is told."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from openclaw_ctx.contract import (
+    Complete,
+    HostDescriptor,
+    Replacement,
+    RewriteResult,
+    RuntimeContext,
+    RuntimeSettings,
+    SessionKey,
+    build_runtime_settings,
+)
+from openclaw_ctx.transcript import Transcript
+
+from .services import HostServices
+
+__all__ = ["CallFacts"]
+
+
+class CallFacts:
+    """The parameters that hooks share, for one session."""
+
+    def __init__(
+        self,
+        key: SessionKey,
+        transcript: Transcript,
+        *,
+        descriptor: HostDescriptor,
+        workspace_dir: Path,
+        services: HostServices,
+        model: Complete | None,
+        asked: str,
+    ) -> None:
+        self._key = key
+        self._transcript = transcript
+        self._descriptor = descriptor
+        self._workspace = str(workspace_dir)
+        self._services = services
+        self._complete = None if model is None else services.ask
+        self._asked = asked
+        # The last call's: from turn to turn they hardly change.
+        self._settings: tuple[tuple[object, ...], RuntimeSettings] | None = None
+        self._context: tuple[tuple[object, ...], RuntimeContext] | None = None
+
+    def names(self) -> dict[str, Any]:
+        """Return session id and key."""
+        return {"session_id": self._transcript.session_id, "session_key": self._key}
+
+    def file(self) -> dict[str, Any]:
+        """Return session id, key and file."""
+        return {**self.names(), "session_file": str(self._transcript.path)}
+
+    def run(
+        self,
+        *,
+        budget: int | None = None,
+        model: str | None = None,
+        tokens: int | None = None,
+        trigger: str | None = None,
+        ended: bool = False,
+    ) -> Mapping[str, Any]:
+        """
+        Return runtime settings and context.
+
+        Args:
+            budget: Tokens that the messages may cost.
+            model: The model that will be asked.
+            tokens: What the context costs now, where that is known.
+            trigger: Why a compaction was asked for.
+            ended: Whether the turn has ended, so that the transcript may be rewritten.
+        """
+        return {
+            "runtime_settings": self._runtime_settings(budget, model),
+            "runtime_context": self._runtime_context(budget, tokens, trigger, ended=ended),
+        }
+
+    def _runtime_settings(self, budget: int | None, model: str | None) -> RuntimeSettings:
+        key = (budget, model)
+        if self._settings is None or self._settings[0] != key:
+            settings = build_runtime_settings(
+                self._descriptor,
+                requested_model=model,
+                resolved_model=model,
+                selected_engine_id=self._asked,
+                prompt_token_budget=budget,
+            )
+            self._settings = (key, settings)
+        return self._settings[1]
+
+    def _runtime_context(
+        self, budget: int | None, tokens: int | None, trigger: str | None, *, ended: bool
+    ) -> RuntimeContext:
+        key = (budget, tokens, trigger, ended)
+        if self._context is None or self._context[0] != key:
+            context = RuntimeContext(
+                cwd=self._workspace,
+                workspace_dir=self._workspace,
+                token_budget=budget,
+                current_token_count=tokens,
+                trigger=trigger,
+                rewrite_transcript_entries=self._rewrite if ended else None,
+                complete=self._complete,
+            )
+            self._context = (key, context)
+        return self._context[1]
+
+    async def _rewrite(self, replacements: Sequence[Replacement]) -> RewriteResult:
+        return await self._services.rewrite(self._key, replacements)
