@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable
 
@@ -18,11 +19,12 @@ class AbortSignal:
     from any thread, since an engine runs in another than its host.
     """
 
-    __slots__ = ("_callbacks", "_lock", "_reason")
+    __slots__ = ("_callbacks", "_lock", "_reason", "_tickets")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], object]] = []
+        self._callbacks: dict[int, Callable[[], object]] = {}
+        self._tickets = itertools.count()
         self._reason: str | BaseException | None = None
 
     @property
@@ -41,8 +43,8 @@ class AbortSignal:
             if self._reason is not None:
                 return
             self._reason = reason
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
+            callbacks, self._callbacks = self._callbacks, {}
+        for callback in list(callbacks.values()):  # _forget may take one away meanwhile
             with contextlib.suppress(Exception):
                 callback()
 
@@ -50,7 +52,7 @@ class AbortSignal:
         """Return the exception that stands for the reason: itself, or an ``AbortError`` of the text."""
         if isinstance(self._reason, BaseException):
             return self._reason
-        return AbortError(self._reason or "not fired")
+        return AbortError("not fired" if self._reason is None else self._reason)
 
     def raise_if_fired(self) -> None:
         """
@@ -68,13 +70,14 @@ class AbortSignal:
 
         The callback runs in the thread that fires.
         """
+        ticket = next(self._tickets)
         with self._lock:
             pending = self._reason is None
             if pending:
-                self._callbacks.append(callback)
+                self._callbacks[ticket] = callback
         if not pending:
             callback()
-        return lambda: self._forget(callback)
+        return lambda: self._forget(ticket)
 
     async def wait(self) -> None:
         """Return once the signal has fired."""
@@ -86,9 +89,8 @@ class AbortSignal:
         finally:
             forget()
 
-    def _forget(self, callback: Callable[[], object]) -> None:
-        with self._lock, contextlib.suppress(ValueError):
-            self._callbacks.remove(callback)
+    def _forget(self, ticket: int) -> None:
+        self._callbacks.pop(ticket, None)
 
     def __repr__(self) -> str:
         return f"<AbortSignal {'fired' if self.fired else 'quiet'}>"

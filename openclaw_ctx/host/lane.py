@@ -25,6 +25,8 @@ from openclaw_ctx.contract import AbortSignal
 from openclaw_ctx.errors import SessionClosedError
 from openclaw_ctx.log import describe_error, get_logger
 
+from .mailbox import Mailbox
+
 __all__ = ["DeadlineExceeded", "HostLane", "Lane", "LaneFault", "Runner"]
 
 _log = get_logger()
@@ -75,57 +77,70 @@ class Lane:
     def __init__(self, name: str) -> None:
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._jobs: set[asyncio.Task[Any]] = set()
+        self._inbox: Mailbox[_Crossing] | None = None
+        # Where answers are received, for each loop that calls; a host has one.
+        self._outboxes: dict[asyncio.AbstractEventLoop, Mailbox[_Crossing]] = {}
+        # Tasks that nobody awaits would be collected while they wait.
+        self._held: set[object] = set()
         self._stopping = False
 
     async def run(self, call: Callable[[], Any], *, seconds: float, abort: AbortSignal | None = None) -> Any:
         """Run *call* in the lane; see :class:`Runner`."""
-        lane = self._loop or self._start()
+        inbox = self._inbox or self._start()
         here = asyncio.get_running_loop()
-        crossing = _Crossing(here, call, self._jobs)
-        lane.call_soon_threadsafe(crossing.start)
+        outbox = self._outboxes.get(here) or self._outboxes.setdefault(here, Mailbox(here, _Crossing.deliver))
+        crossing = _Crossing(call, here.create_future(), outbox, self._held)
+        inbox.post(crossing)
         timer = here.call_later(seconds, crossing.expire, seconds)
-        forget = abort.on_fire(crossing.abort) if abort is not None else None
+        forget = None if abort is None else abort.on_fire(crossing.abort)
         try:
-            outcome, error = await crossing.answer
+            error = await crossing.answer
         except asyncio.CancelledError:
-            crossing.cancel(lane)
+            self._abandon(crossing)
             raise
         finally:
             timer.cancel()
             if forget is not None:
                 forget()
         if error is None:
-            return outcome
+            return crossing.outcome
         if isinstance(error, DeadlineExceeded):
-            crossing.cancel(lane)
+            self._abandon(crossing)
             raise error
         if error is _ABORTED:
-            crossing.cancel(lane)
-            raise abort.error() if abort is not None else error
+            self._abandon(crossing)
+            raise error if abort is None else abort.error()
         raise LaneFault(error)
 
     def background(self, job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
         """Run *job* on the lane's loop; see :class:`Runner`."""
         task = asyncio.ensure_future(_contain(job, done))
-        self._jobs.add(task)
-        task.add_done_callback(self._jobs.discard)
+        self._held.add(task)
+        task.add_done_callback(self._held.discard)
 
     def stop(self) -> None:
         """End the lane; see :class:`Runner`. A lane that is stuck ends with the process."""
         self._stopping = True
+        for outbox in self._outboxes.values():
+            outbox.close()
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # closed already
                 self._loop.call_soon_threadsafe(self._loop.stop)
 
-    def _start(self) -> asyncio.AbstractEventLoop:
+    def _start(self) -> "Mailbox[_Crossing]":
         if self._stopping:
             raise SessionClosedError(self._name)
-        loop = asyncio.new_event_loop()
+        self._loop = loop = asyncio.new_event_loop()
         loop.set_default_executor(_DaemonExecutor(self._name))
+        self._inbox = Mailbox(loop, _Crossing.start)
         threading.Thread(target=self._live, args=(loop,), name=self._name, daemon=True).start()
-        self._loop = loop
-        return loop
+        return self._inbox
+
+    def _abandon(self, crossing: "_Crossing") -> None:
+        """Ask a call to stop that nobody waits for; whether it does is its own affair."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(crossing.cancel)
 
     def _live(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
@@ -140,6 +155,8 @@ class Lane:
             loop.run_until_complete(_settle(loop))
         with contextlib.suppress(BaseException):
             loop.run_until_complete(loop.shutdown_asyncgens())
+        if self._inbox is not None:
+            self._inbox.close()
         loop.close()
 
 
@@ -149,63 +166,63 @@ _ABORTED: Final = LaneFault(RuntimeError("aborted"))
 class _Crossing:
     """One call on its way into the lane and back."""
 
-    __slots__ = ("_call", "_here", "_jobs", "_task", "answer")
+    __slots__ = ("_call", "_held", "_outbox", "_raised", "_task", "answer", "outcome")
 
-    def __init__(self, here: asyncio.AbstractEventLoop, call: Callable[[], Any], jobs: set[asyncio.Task[Any]]) -> None:
-        self._here = here
+    def __init__(
+        self,
+        call: Callable[[], Any],
+        answer: "asyncio.Future[BaseException | None]",
+        outbox: "Mailbox[_Crossing]",
+        held: set[object],
+    ) -> None:
         self._call = call
-        self._jobs = jobs
-        self._task: asyncio.Task[Any] | None = None
-        self.answer: asyncio.Future[tuple[Any, BaseException | None]] = here.create_future()
+        self._outbox = outbox
+        self._held = held
+        self._task: asyncio.Task[None] | None = None
+        self._raised: BaseException | None = None
+        self.answer = answer
+        self.outcome: Any = None
 
     # In the lane.
 
     def start(self) -> None:
-        if self.answer.done():
-            return
-        task = asyncio.get_running_loop().create_task(self._run())
-        self._task = task
-        self._jobs.add(task)
-        task.add_done_callback(self._jobs.discard)
+        if not self.answer.done():
+            self._held.add(self)
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
     async def _run(self) -> None:
         try:
             outcome = self._call()
-            if inspect.isawaitable(outcome):
-                outcome = await outcome
-            error: BaseException | None = None
+            self.outcome = await outcome if inspect.isawaitable(outcome) else outcome
         except BaseException as raised:  # noqa: BLE001 -- engine code may raise anything; the guard opens the envelope
-            outcome, error = None, raised
-        with contextlib.suppress(RuntimeError):  # the caller's loop is closed: nobody waits any more
-            self._here.call_soon_threadsafe(self._deliver, outcome, error)
+            self._raised = raised
+        self._held.discard(self)
+        self._outbox.post(self)
 
     # At the caller's.
 
-    def _deliver(self, outcome: Any, error: BaseException | None) -> None:
+    def deliver(self) -> None:
         if not self.answer.done():
-            self.answer.set_result((outcome, error))
-        elif error is not None and not isinstance(error, asyncio.CancelledError):
-            _log.debug("engine.late_failure_discarded", reason=describe_error(error))
+            self.answer.set_result(self._raised)
+        elif self._raised is not None and not isinstance(self._raised, asyncio.CancelledError):
+            _log.debug("engine.late_failure_discarded", reason=describe_error(self._raised))
 
     def expire(self, seconds: float) -> None:
         if not self.answer.done():
-            self.answer.set_result((None, DeadlineExceeded(seconds)))
+            self.answer.set_result(DeadlineExceeded(seconds))
 
     def abort(self) -> None:
         # The signal may be fired from any thread.
         with contextlib.suppress(RuntimeError):
-            self._here.call_soon_threadsafe(self._deliver, None, _ABORTED)
+            self.answer.get_loop().call_soon_threadsafe(self._abort_here)
 
-    def cancel(self, lane: asyncio.AbstractEventLoop) -> None:
-        """Ask the abandoned call to stop; whether it does is its own affair."""
+    def _abort_here(self) -> None:
         if not self.answer.done():
-            self.answer.cancel()
-        with contextlib.suppress(RuntimeError):
-            lane.call_soon_threadsafe(self._cancel_task)
-
-    def _cancel_task(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+            self.answer.set_result(_ABORTED)
 
 
 class HostLane:

@@ -9,7 +9,7 @@ import functools
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final, Literal, TypeAlias, get_args, get_origin
 
 import attrs
 
@@ -31,6 +31,8 @@ from openclaw_ctx.contract import (
 from openclaw_ctx.transcript import History
 
 __all__ = ["NEUTRAL", "InvalidResult", "structure_info", "structure_result"]
+
+_Check: TypeAlias = Callable[[Any], str | None]
 
 _MESSAGES: Final = get_args(Message)
 
@@ -117,8 +119,8 @@ def _structured(cls: type, value: Any) -> Any:
     elif not isinstance(value, cls):
         message = f"{type(value).__name__}, not {cls.__name__}"
         raise TypeError(message)
-    for name, kind in _fields(cls).items():
-        problem = _mismatch(getattr(value, name), kind)
+    for name, check in _checks(cls):
+        problem = check(getattr(value, name))
         if problem:
             message = f"{cls.__name__}.{name}: {problem}"
             raise TypeError(message)
@@ -162,25 +164,35 @@ def _is_messages(kind: Any) -> bool:
     return get_origin(kind) is Sequence and get_args(kind)[:1] == (Message,)
 
 
-def _mismatch(value: Any, kind: Any) -> str | None:
-    """Say what is wrong with *value* where *kind* is expected, or nothing."""
-    origin = get_origin(kind)
+@functools.cache
+def _checks(cls: type) -> tuple[tuple[str, _Check], ...]:
+    return tuple((name, _check(kind)) for name, kind in _fields(cls).items())
+
+
+@functools.cache
+def _check(kind: Any) -> _Check:
+    """Return what says what is wrong with a value where *kind* is expected, or ``None``."""
+    origin, arms = get_origin(kind), get_args(kind)
     if kind is Any:
-        return None
+        return lambda _: None
     if _is_messages(kind):
-        return _not_messages(value)
+        return _not_messages
     if origin is Literal:
-        return None if value in get_args(kind) else f"expected one of {get_args(kind)}, not {_shown(value)}"
+        return lambda value: None if value in arms else f"expected one of {arms}, not {_shown(value)}"
     if origin in {typing.Union, types.UnionType}:
-        return None if any(_mismatch(value, arm) is None for arm in get_args(kind)) else _expected(kind, value)
+        checks = [_check(arm) for arm in arms]
+        return lambda value: None if any(check(value) is None for check in checks) else _expected(kind, value)
     expected = origin or kind
     if expected is Callable:
-        return None if callable(value) else _expected(kind, value)
+        return lambda value: None if callable(value) else _expected(kind, value)
     if not isinstance(expected, type):
-        return None
-    if isinstance(value, bool) and expected in {int, float}:
-        return _expected(kind, value)
-    return None if isinstance(value, expected) else _expected(kind, value)
+        return lambda _: None
+    if expected in {int, float}:
+        # True is an int to Python, and no number to anybody else.
+        return lambda value: (
+            None if isinstance(value, expected) and not isinstance(value, bool) else _expected(kind, value)
+        )
+    return lambda value: None if isinstance(value, expected) else _expected(kind, value)
 
 
 def _not_messages(value: Any) -> str | None:
