@@ -1,18 +1,18 @@
 """
 Whether the extras that an engine asks for are installed.
 
-Dear to import (importlib.metadata, packaging), and asked only after a load has
+Dear to import (importlib_metadata, packaging), and asked only after a load has
 failed: import it where it is used.
 """
 
 import contextlib
-import importlib.metadata
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import importlib_metadata
 from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion
@@ -64,9 +64,8 @@ def _requirements_of_extra(location: str, extra: str) -> list[Requirement]:
     try:
         if place.parent.is_file():
             described = zipfile.Path(place.parent, f"{place.name}/")
-        # Knows both forms: Requires-Dist, and the requires.txt of an egg-info. The backport would do no better, and its
-        # import puts a finder of its own into sys.meta_path for the whole process.
-        lines = importlib.metadata.PathDistribution(described).requires or []
+        # Knows both forms, Requires-Dist and the requires.txt of an egg-info, and the same on every Python.
+        lines = importlib_metadata.PathDistribution(described).requires or []
     except (OSError, ValueError, zipfile.BadZipFile):
         return []
     wanted = []

@@ -46,9 +46,15 @@ class DeadlineExceeded(Exception):  # noqa: N818 -- an outcome of a call, turned
 
 @attrs.define(eq=False)
 class LaneFault(Exception):  # noqa: N818 -- an envelope, opened by the guard
-    """Carries what the called code raised, whatever it was; a bare future cannot hold all of it."""
+    """
+    Carries what the called code raised, whatever it was; a bare future cannot hold all of it.
+
+    ``reason`` describes it. It was made where the error was raised: an error's
+    ``__str__`` is its author's code too, and may hang.
+    """
 
     error: BaseException
+    reason: str
 
 
 class Runner(Protocol):
@@ -110,7 +116,7 @@ class Lane:
         if error is _ABORTED:
             self._abandon(crossing)
             raise error if abort is None else abort.error()
-        raise LaneFault(error)
+        raise LaneFault(error, crossing.reason)
 
     def background(self, job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
         """Run *job* on the lane's loop; see :class:`Runner`."""
@@ -160,13 +166,13 @@ class Lane:
         loop.close()
 
 
-_ABORTED: Final = LaneFault(RuntimeError("aborted"))
+_ABORTED: Final = RuntimeError("aborted")
 
 
 class _Crossing:
     """One call on its way into the lane and back."""
 
-    __slots__ = ("_call", "_held", "_outbox", "_raised", "_task", "answer", "outcome")
+    __slots__ = ("_call", "_held", "_outbox", "_raised", "_task", "answer", "outcome", "reason")
 
     def __init__(
         self,
@@ -182,6 +188,7 @@ class _Crossing:
         self._raised: BaseException | None = None
         self.answer = answer
         self.outcome: Any = None
+        self.reason = ""
 
     # In the lane.
 
@@ -199,6 +206,7 @@ class _Crossing:
             outcome = self._call()
             self.outcome = await outcome if inspect.isawaitable(outcome) else outcome
         except BaseException as raised:  # noqa: BLE001 -- engine code may raise anything; the guard opens the envelope
+            self.reason = describe_error(raised)
             self._raised = raised
         self._held.discard(self)
         self._outbox.post(self)
@@ -209,7 +217,7 @@ class _Crossing:
         if not self.answer.done():
             self.answer.set_result(self._raised)
         elif self._raised is not None and not isinstance(self._raised, asyncio.CancelledError):
-            _log.debug("engine.late_failure_discarded", reason=describe_error(self._raised))
+            _log.debug("engine.late_failure_discarded", reason=self.reason)
 
     def expire(self, seconds: float) -> None:
         if not self.answer.done():
@@ -243,9 +251,9 @@ class HostLane:
         except TimeoutError as error:
             if deadline.expired():
                 raise DeadlineExceeded(seconds) from error
-            raise LaneFault(error) from error
+            raise LaneFault(error, describe_error(error)) from error
         except Exception as error:
-            raise LaneFault(error) from error
+            raise LaneFault(error, describe_error(error)) from error
 
     def background(self, job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
         """Run *job* on the host's loop; see :class:`Runner`."""

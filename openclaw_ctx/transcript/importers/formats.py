@@ -1,10 +1,11 @@
 """Which formats there are, and the one that a file is in."""
 
 import importlib
-import importlib.metadata
 import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
+
+import importlib_metadata
 
 from openclaw_ctx.errors import TranscriptFormatError, UnknownFormatError
 
@@ -69,7 +70,7 @@ def _importers(refused: list[str]) -> Iterator[Importer]:
 
 
 def _offered(refused: list[str]) -> Iterator[tuple[str, Importer]]:
-    for distribution in importlib.metadata.distributions():
+    for distribution in importlib_metadata.distributions():
         for entry_point in _entry_points(distribution):
             if entry_point.group != ENTRY_POINT_GROUP or entry_point.name in FORMATS:
                 continue
@@ -84,7 +85,7 @@ def _offered(refused: list[str]) -> Iterator[tuple[str, Importer]]:
                 refused.append(f"{entry_point.name}, which lacks one of NAME, sniff and read")
 
 
-def _entry_points(distribution: importlib.metadata.Distribution) -> list[importlib.metadata.EntryPoint]:
+def _entry_points(distribution: importlib_metadata.Distribution) -> list[importlib_metadata.EntryPoint]:
     try:
         return list(distribution.entry_points)
     except Exception:  # noqa: BLE001 -- one distribution's broken metadata must not hide the others
