@@ -1,5 +1,6 @@
 """``openclaw-ctx doctor``: everything that keeps the selected engine from answering."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +10,7 @@ import click
 
 from openclaw_ctx.assembly import policy_from, quarantine_folder, state_folder, with_builtins
 from openclaw_ctx.config import LoadedSettings, Settings
-from openclaw_ctx.contract import CONTRACT_VERSION
+from openclaw_ctx.contract import CONTRACT_VERSION, LEGACY_ENGINE_ID
 from openclaw_ctx.errors import ConfigError
 from openclaw_ctx.host import Candidate, MirrorRow, QuarantineMirror, Registry, Selection, discover, select
 from openclaw_ctx.log import clean_text
@@ -33,7 +34,7 @@ class _Finding:
 @config_option
 @state_option
 def command(as_json: bool, config_path: Path | None, state_dir: Path | None) -> int:  # noqa: FBT001 -- click passes by name
-    r"""
+    """
     Check configuration, slot, quarantines and plugin metadata. Changes nothing, imports no engine.
 
     \b
@@ -41,16 +42,17 @@ def command(as_json: bool, config_path: Path | None, state_dir: Path | None) -> 
       openclaw-ctx doctor --json
 
     Exit codes: 0 nothing found, 1 something found, 2 usage.
-    """
+    """  # noqa: D301 -- click keeps the lines below a real backspace
     findings: list[_Finding] = []
     loaded = _load(config_path, findings)
+    usable = not findings
     state = state_folder(state_dir)
-    registry, discovery = with_builtins(Registry()), discover()
-    selection = select(policy_from(loaded.settings), registry, discovery)
+    policy = policy_from(loaded.settings)
+    selection = select(policy, with_builtins(Registry()), discovery := discover())
     rows = QuarantineMirror(quarantine_folder(state)).read()
     findings += [_Finding("warning", "config", finding) for finding in loaded.findings]
-    findings += _of_selection(selection)
-    findings += [_of_quarantine(row) for row in rows]
+    findings += _of_selection(selection, strict=policy.strict)
+    findings += [_of_quarantine(row, strict=policy.strict) for row in rows]
     findings += [_Finding("warning", fault.kind, f"{fault.location}: {fault.problem}") for fault in discovery.faults]
     report = {
         "config": None if loaded.path is None else clean_text(str(loaded.path)),
@@ -58,7 +60,7 @@ def command(as_json: bool, config_path: Path | None, state_dir: Path | None) -> 
         "state": clean_text(str(state)),
         "contract": CONTRACT_VERSION,
         "slot": clean_text(selection.asked),
-        "engine": _effective(selection, rows),
+        "engine": _who_answers(selection, rows, strict=policy.strict) if usable else None,
         "owner": clean_text(selection.owner),
         "reason": None if selection.reason is None else clean_text(selection.reason),
         "quarantines": [_row_as_json(row) for row in rows],
@@ -77,14 +79,17 @@ def _load(config_path: Path | None, findings: list[_Finding]) -> LoadedSettings:
         return load(config_path)
     except ConfigError as error:
         findings.extend(_Finding("error", "config", f"{error.source}: {problem}") for problem in error.problems)
-        return LoadedSettings(settings=Settings(), path=config_path, exists=True)
+        where = Path(error.source)
+        return LoadedSettings(settings=Settings(), path=where, exists=where.exists())
 
 
-def _of_selection(selection: Selection) -> list[_Finding]:
+def _of_selection(selection: Selection, *, strict: bool) -> list[_Finding]:
     if selection.outcome == "refused":
-        return [_Finding("error", "slot", f"{selection.asked} cannot serve, legacy answers: {selection.reason}")]
+        text = f"{selection.asked} cannot serve, {_instead(strict=strict)}: {selection.reason}"
+        return [_Finding("error", "slot", text)]
     if selection.outcome == "switched_off":
-        return [_Finding("warning", "slot", f"{selection.asked} is switched off, legacy answers: {selection.reason}")]
+        text = f"{selection.asked} is switched off, {_instead(strict=strict)}: {selection.reason}"
+        return [_Finding("error" if strict else "warning", "slot", text)]
     if isinstance(selection.source, Candidate):
         missing = selection.source.missing_extras()
         if missing:
@@ -96,20 +101,27 @@ def _of_selection(selection: Selection) -> list[_Finding]:
     return []
 
 
-def _of_quarantine(row: MirrorRow) -> _Finding:
+def _instead(*, strict: bool) -> str:
+    return "and under plugins.slotPolicy 'strict' nobody answers" if strict else "legacy answers"
+
+
+def _of_quarantine(row: MirrorRow, *, strict: bool) -> _Finding:
     record = row.record
     where = f"process {row.pid}" + ("" if row.verified else " (cannot be verified: it may be gone)")
     text = (
         f"{record.engine_id} of {record.owner or 'unknown'} is quarantined in {where} since {_time(record.failed_at)} "
-        f"during {record.operation}: {record.reason}. legacy answers there; openclaw-ctx engines release "
-        f"{record.engine_id} lifts it."
+        f"during {record.operation}: {record.reason.rstrip('. ')}. {'Nobody' if strict else 'legacy'} answers there; "
+        f"openclaw-ctx engines release {record.engine_id} lifts it."
     )
     return _Finding("error" if row.verified else "warning", "quarantine", text)
 
 
-def _effective(selection: Selection, rows: list[MirrorRow]) -> str:
+def _who_answers(selection: Selection, rows: list[MirrorRow], *, strict: bool) -> str | None:
+    """Return the engine that a turn gets; ``None`` where nobody may stand in for the selected one."""
     barred = any(row.record.engine_id == selection.engine_id and row.verified for row in rows)
-    return "legacy" if barred else clean_text(selection.engine_id)
+    if selection.reason is None and not barred:
+        return clean_text(selection.engine_id)
+    return None if strict else LEGACY_ENGINE_ID
 
 
 def _row_as_json(row: MirrorRow) -> dict[str, Any]:
@@ -130,16 +142,17 @@ def _time(seconds: float) -> str:
 
 
 def _print(report: dict[str, Any]) -> None:
-    missing = "" if report["config_exists"] else " (not there: defaults)"
-    answers = (
-        report["engine"] if report["slot"] == report["engine"] else f"{report['engine']} in place of {report['slot']}"
-    )
+    plain = bool(os.environ.get("NO_COLOR"))  # click itself leaves colours out only where there is no terminal
+    missing = "" if report["config_exists"] else " (not there)"
+    answers = report["engine"] or "nobody"
+    if answers != report["slot"]:
+        answers = f"{answers} in place of {report['slot']}" if report["engine"] else f"{answers} answers"
     click.echo(f"Configuration   {report['config']}{missing}")
     click.echo(f"State           {report['state']}")
     click.echo(f"Context engine  {answers} (contract {report['contract']})")
     for finding in report["findings"]:
         colour = "red" if finding["level"] == "error" else "yellow"
-        click.secho(f"{finding['level']:<8}", fg=colour, nl=False)
-        click.echo(f"{finding['about']}: {finding['text']}")
+        level = f"{finding['level']:<8}"
+        click.echo(f"{level if plain else click.style(level, fg=colour)}{finding['about']}: {finding['text']}")
     if not report["findings"]:
         click.echo("Nothing found wrong.")

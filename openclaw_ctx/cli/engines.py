@@ -27,7 +27,7 @@ def command(
     config_path: Path | None,
     state_dir: Path | None,
 ) -> None:
-    r"""
+    """
     List the installed engines: owner, whether it is selected, and why it is refused.
 
     Reads metadata only; no engine is imported.
@@ -38,13 +38,14 @@ def command(
       openclaw-ctx engines release window
 
     Exit codes: 0 listed, 2 usage or configuration.
-    """
+    """  # noqa: D301 -- click keeps the lines below a real backspace
     if ctx.invoked_subcommand is not None:
         return
     policy = policy_from(load(config_path).settings)
     registry, discovery = with_builtins(Registry()), discover()
     selection = select(policy, registry, discovery)
-    quarantines = {row.record.engine_id: row for row in _mirror(state_dir).read()}
+    # Of several rows for an engine the last stays: one that is known to hold.
+    quarantines = {row.record.engine_id: row for row in sorted(_mirror(state_dir).read(), key=lambda r: r.verified)}
     rows = [
         {
             "engine": clean_text(offer.engine_id),
@@ -69,19 +70,21 @@ def command(
         return
     _print(rows)
     if selection.reason is not None:
-        click.echo(
-            f"\nThe slot asks for {clean_text(selection.asked)}; legacy answers: {clean_text(selection.reason)}."
-        )
+        instead = "nobody answers, since plugins.slotPolicy is 'strict'" if policy.strict else "legacy answers"
+        asked, reason = clean_text(selection.asked), clean_text(selection.reason)
+        click.echo(f"\nThe slot asks for {asked}; {instead}: {reason}.")
     if faults:
-        click.echo(f"\n{len(faults)} distributions with broken metadata; openclaw-ctx doctor names them.")
+        noun = "distribution" if len(faults) == 1 else "distributions"
+        click.echo(f"\n{len(faults)} {noun} with broken metadata; openclaw-ctx doctor names them.")
 
 
 @command.command("release")
 @click.argument("engine_id")
 @json_option
 @state_option
-def release(engine_id: str, as_json: bool, state_dir: Path | None) -> int:  # noqa: FBT001 -- click passes by name
-    r"""
+@click.pass_context
+def release(ctx: click.Context, engine_id: str, as_json: bool, state_dir: Path | None) -> int:  # noqa: FBT001 -- click passes by name
+    """
     Lift the quarantine of an engine, in every live process that shares the state folder.
 
     \b
@@ -89,8 +92,11 @@ def release(engine_id: str, as_json: bool, state_dir: Path | None) -> int:  # no
       openclaw-ctx engines release window
 
     Exit codes: 0 released, 1 it was not quarantined, 2 usage.
-    """
-    released = _mirror(state_dir).release(engine_id)
+    """  # noqa: D301 -- as above
+    # `engines --state-dir X release ID` means what `engines release ID --state-dir X` means.
+    group = ctx.parent.params if ctx.parent is not None else {}
+    as_json = as_json or group.get("as_json", False)
+    released = _mirror(state_dir or group.get("state_dir")).release(engine_id)
     if as_json:
         echo_json({"engine": clean_text(engine_id), "released": [_released(row) for row in released]})
     for row in released if not as_json else ():

@@ -3,17 +3,18 @@ The command ``openclaw-ctx``.
 
 Exit codes: 0 all is well; 1 something was found wrong, or failed; 2 the command
 line or the configuration cannot be used; 3 a file is no session that is known;
-130 interrupted.
+130 interrupted; 143 terminated.
 """
 
 import contextlib
 import importlib
 import importlib.metadata
-import os
+import io
 import signal
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from types import FrameType
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -32,6 +33,7 @@ _EXIT_FAILED: Final = 1
 _EXIT_USAGE: Final = 2
 _EXIT_NO_SESSION: Final = 3
 _EXIT_INTERRUPTED: Final = 130
+_LONGEST_MESSAGE: Final = 2_000
 
 
 class _Commands(click.Group):
@@ -61,48 +63,52 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: Any)
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Say which.")
 def cli() -> None:
-    r"""
+    """
     Run, compare and check context engines for language-model agents.
 
     \b
     Example:
-      openclaw-ctx replay session.jsonl --engine legacy --engine window --budget 8000
+      openclaw-ctx replay session.jsonl -e legacy -e window -b 8000 -b 32000
 
     Exit codes: 0 all is well, 1 something is wrong, 2 usage or configuration,
     3 no session in a known format, 130 interrupted.
-    """
+    """  # noqa: D301 -- click keeps the lines below a real backspace
 
 
 def main() -> None:
     """Run the command; never show a traceback for what a person can mend."""
-    if hasattr(signal, "SIGPIPE"):
-        # `openclaw-ctx engines | head` ends as other commands do.
-        with contextlib.suppress(ValueError):
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets its escape: no replay ends on a name in Chinese.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         code = cli.main(standalone_mode=False, prog_name="openclaw-ctx")
-    except click.exceptions.Abort:
-        click.echo("Interrupted.", err=True)
-        sys.exit(_EXIT_INTERRUPTED)
-    except KeyboardInterrupt:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         sys.exit(_EXIT_INTERRUPTED)
     except click.ClickException as error:
+        # Some of click's sentences quote an argument as it was typed; the gate is imported with the failure.
+        from openclaw_ctx.log import clean_text  # noqa: PLC0415
+
+        error.message = clean_text(error.message, limit=_LONGEST_MESSAGE)  # type: ignore[misc]  # click keeps no other
         error.show()
         sys.exit(error.exit_code)
-    except UnknownFormatError as error:
-        sys.exit(_complain(error, _EXIT_NO_SESSION))
-    except ConfigError as error:
-        sys.exit(_complain(error, _EXIT_USAGE))
     except (OpenClawCtxError, OSError) as error:
-        sys.exit(_complain(error, _EXIT_FAILED))
-    sys.exit(code if isinstance(code, int) else os.EX_OK if hasattr(os, "EX_OK") else 0)
+        from .complaint import complain  # noqa: PLC0415 -- as above
+
+        complain(error)
+        sys.exit(_exit_code(error))
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _complain(error: Exception, code: int) -> int:
-    # Other people's text is in it, a line at a time; the gate is imported with the failure.
-    from openclaw_ctx.log import clean_text  # noqa: PLC0415
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, UnknownFormatError):
+        return _EXIT_NO_SESSION
+    return _EXIT_USAGE if isinstance(error, ConfigError) else _EXIT_FAILED
 
-    lines = [clean_text(line, limit=2_000) for line in str(error).split("\n")]
-    click.echo("Error: " + "\n".join(lines), err=True)
-    return code
+
+def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
+    # An exit like any other, so that whoever made a temporary folder takes it away.
+    sys.exit(128 + number)

@@ -1,6 +1,7 @@
 """``openclaw-ctx replay``: what an engine would have made of a recorded session."""
 
 import asyncio
+import importlib.metadata
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,10 +16,11 @@ from openclaw_ctx.assembly import state_folder
 from openclaw_ctx.contract import LEGACY_ENGINE_ID
 from openclaw_ctx.errors import OpenClawCtxError, TranscriptError, UnknownFormatError
 from openclaw_ctx.log import clean_text, configure_console
+from openclaw_ctx.replay import REPORT_MARK, Replay, as_json, render, render_report, replay_session
 from openclaw_ctx.replay import Progress as Report
-from openclaw_ctx.replay import Replay, as_json, render, render_report, replay_session
-from openclaw_ctx.transcript.importers import FORMATS, import_session
+from openclaw_ctx.transcript.importers import ENTRY_POINT_GROUP, FORMATS, import_session
 
+from .complaint import complain
 from .options import config_option, echo_json, json_option, load, state_option
 
 __all__ = ["command"]
@@ -26,7 +28,6 @@ __all__ = ["command"]
 _DEFAULT_BUDGET = 32_000
 _EXIT_FAILED = 1
 _EXIT_NO_SESSION = 3
-_MARK = b'content="openclaw-ctx'
 
 
 @click.command("replay")
@@ -55,7 +56,7 @@ def command(
     config_path: Path | None,
     state_dir: Path | None,
 ) -> int:
-    r"""
+    """
     Run recorded sessions through one or several engines and show what each would have sent.
 
     Works on a copy. Recorded compactions are skipped; a prompt over the budget
@@ -65,25 +66,26 @@ def command(
     \b
     Examples:
       openclaw-ctx replay session.jsonl
-      openclaw-ctx replay session.jsonl -e legacy -e window -b 8000 -b 32000 --report out.html
+      openclaw-ctx replay session.jsonl -e legacy -e window -b 8000 -b 32000
+      openclaw-ctx replay *.jsonl -e window -b 8000 --report out.html
 
-    Exit codes: 0 all files were replayed, 2 usage or configuration, 3 a file is
-    no session that is known, 130 interrupted.
-    """
-    if format_ != "auto" and format_ not in FORMATS:
-        problem = f"{format_!r} is none of auto, {', '.join(FORMATS)}."
-        raise click.BadParameter(problem, param_hint="--format")
+    Exit codes: 0 all files were replayed, 1 a file could not be read or its
+    replay failed, 2 usage or configuration, 3 a file is no session that is
+    known, 130 interrupted.
+    """  # noqa: D301 -- click keeps the lines below a real backspace
+    _check_format(format_)
     if report is not None:
-        _refuse_foreign(report)
+        _check_report(report)
     configure_console(verbose=verbose)
     loaded = load(config_path)
-    asked = tuple(engines) or (loaded.settings.plugins.slots.context_engine or LEGACY_ENGINE_ID,)
+    asked = tuple(dict.fromkeys(engines)) or (loaded.settings.plugins.slots.context_engine or LEGACY_ENGINE_ID,)
+    within = tuple(dict.fromkeys(budgets)) or (_DEFAULT_BUDGET,)
     replays: list[Replay] = []
     problems: list[tuple[int, str]] = []
     for path in files:
         try:
             session = import_session(path, format_)
-            with _progress(path.name, len(asked) * (len(budgets) or 1), quiet=as_json) as progress:
+            with _progress(path.name, len(asked) * len(within), quiet=as_json) as progress:
                 replays.append(
                     asyncio.run(
                         replay_session(
@@ -91,7 +93,7 @@ def command(
                             source=path.name,
                             settings=loaded,
                             engines=asked,
-                            budgets=tuple(budgets) or (_DEFAULT_BUDGET,),
+                            budgets=within,
                             state_dir=state_folder(state_dir),
                             progress=progress,
                         )
@@ -99,8 +101,7 @@ def command(
                 )
         except (OpenClawCtxError, OSError) as error:
             code = _EXIT_NO_SESSION if isinstance(error, UnknownFormatError | TranscriptError) else _EXIT_FAILED
-            problems.append((code, clean_text(str(error))))
-            click.echo(f"Error: {problems[-1][1]}", err=True)
+            problems.append((code, complain(error)))
     _show(replays, problems, rows=rows, json=as_json)
     if report is not None and replays:
         _write_report(report, replays)
@@ -146,14 +147,29 @@ def _progress(name: str, runs: int, *, quiet: bool) -> Iterator[Report | None]:
         yield progress
 
 
-def _refuse_foreign(path: Path) -> None:
-    """Overwrite a report of ours and nothing else."""
+def _check_format(name: str) -> None:
+    if name == "auto" or name in FORMATS:
+        return
+    try:
+        offered = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP).names
+    except Exception:  # noqa: BLE001 -- somebody's broken metadata, which the importers read one by one
+        return
+    if name not in offered:
+        problem = f"{name!r} is none of auto, {', '.join(sorted({*FORMATS, *offered}))}."
+        raise click.BadParameter(problem, param_hint="--format")
+
+
+def _check_report(path: Path) -> None:
+    """Say before the work what would keep the report from being written; overwrite one of ours and nothing else."""
+    if not path.absolute().parent.is_dir():
+        problem = f"{str(path.parent)!r} is no folder."
+        raise click.BadParameter(problem, param_hint="--report")
     try:
         with path.open("rb") as file:
             head = file.read(4_096)
     except FileNotFoundError:
         return
-    if _MARK not in head:
+    if REPORT_MARK.encode() not in head:
         problem = f"{str(path)!r} exists and is no report of ours; name another file."
         raise click.BadParameter(problem, param_hint="--report")
 
@@ -162,6 +178,9 @@ def _write_report(path: Path, replays: Sequence[Replay]) -> None:
     text = render_report(replays, generated_at=datetime.now().astimezone())
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as out:  # noqa: PTH123 -- the mode is given at creation
-        out.write(text)
-    temporary.replace(path)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as out:  # noqa: PTH123 -- the mode is given at creation
+            out.write(text)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)  # there is one only where it did not become the report

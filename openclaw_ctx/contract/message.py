@@ -119,7 +119,7 @@ class _Message:
     entry_id: EntryId | None = None
     timestamp: float | None = None
     extra: FrozenDict = _frozen_json()
-    # A counter's last answer for this value: (counter, tokens). Counting is pure and messages are
+    # A counter's last answer for this value: (what stands for the counter, tokens). Counting is pure and messages are
     # frozen, so whoever counts first counts for everybody; a turn then costs what it adds.
     _counted: tuple[object, int] | None = attrs.field(default=None, init=False, eq=False, repr=False)
 

@@ -1,9 +1,10 @@
 """
 Messages to and from the ``message`` object of a JSONL v3 line.
 
-``message_to_wire(message_from_wire(data)) == data`` for every object whose
-``content``, where its role has one, is present. A field of an unexpected type
-is kept verbatim rather than coerced; nothing here raises on foreign data.
+``message_to_wire(message_from_wire(data)) == data`` for every object that has
+the fields which its role requires (a missing one comes back empty). A field of
+an unexpected type is kept verbatim in ``extra`` rather than coerced, and comes
+back as long as nobody has set the field; nothing here raises on foreign data.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any, get_args
 
 import attrs
 
-from .frozen import JSON, freeze, thaw
+from .frozen import EMPTY, JSON, freeze, thaw
 from .message import (
     AssistantMessage,
     BashExecutionMessage,
@@ -129,7 +130,7 @@ def message_from_wire(data: JSON, *, entry_id: EntryId | None = None) -> Message
         return UnknownMessage(data=data, entry_id=entry_id)
     known, extra = _split(cls, data, skip="role")
     content = known.get("content")
-    if type(content) is list:
+    if isinstance(content, list):
         known["content"] = tuple([block_from_wire(block) for block in content])
     message: Message = cls(entry_id=entry_id, extra=extra, **known)
     return message
@@ -143,11 +144,9 @@ def message_to_wire(message: Message) -> dict[str, JSON]:
     wire: dict[str, JSON] = {"role": message.role}
     for field in _MESSAGE_FIELDS[type(message)]:
         value = getattr(message, field.name)
-        if value is None:
-            continue
-        wire[field.wire] = _content_to_wire(value) if field is _CONTENT else value
-    wire.update(message.extra)
-    return wire
+        if _is_said(value, field, message.extra):
+            wire[field.wire] = _content_to_wire(value) if field is _CONTENT else value
+    return _filled(wire, message.extra)
 
 
 def block_from_wire(data: JSON) -> Block:
@@ -170,14 +169,24 @@ def block_to_wire(block: Block) -> JSON:
     wire: dict[str, JSON] = {"type": _TYPE_OF_BLOCK[type(block)]}
     for field in _BLOCK_FIELDS[type(block)]:
         value = getattr(block, field.name)
-        if value is not None:
+        if _is_said(value, field, block.extra):
             wire[field.wire] = value
-    wire.update(block.extra)
+    return _filled(wire, block.extra)
+
+
+def _is_said(value: JSON, field: _Field, extra: Mapping[str, JSON]) -> bool:
+    """Whether the field holds what the wire shall say; an empty one leaves that to what *extra* has kept."""
+    return value is not None and not (field.wire in extra and value in ((), "", EMPTY))
+
+
+def _filled(wire: dict[str, JSON], extra: Mapping[str, JSON]) -> dict[str, JSON]:
+    for key, value in extra.items():
+        wire.setdefault(key, value)
     return wire
 
 
 def _content_to_wire(content: tuple[Block, ...]) -> JSON:
-    if len(content) == 1 and isinstance(content[0], TextBlock) and content[0].bare:
+    if len(content) == 1 and isinstance(content[0], TextBlock) and content[0].bare and not content[0].extra:
         return content[0].text
     return [block_to_wire(block) for block in content]
 

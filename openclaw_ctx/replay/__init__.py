@@ -2,7 +2,17 @@
 
 from .driver import Progress, replay_session
 from .measures import Call, Replay, Run, as_json
-from .report import render_report
+from .report import REPORT_MARK, render_report
 from .table import render
 
-__all__ = ["Call", "Progress", "Replay", "Run", "as_json", "render", "render_report", "replay_session"]
+__all__ = [
+    "REPORT_MARK",
+    "Call",
+    "Progress",
+    "Replay",
+    "Run",
+    "as_json",
+    "render",
+    "render_report",
+    "replay_session",
+]

@@ -18,7 +18,11 @@ from .figures import count, duration, share, sparse
 from .measures import Call, Replay, Run, Turn, group_by_turn
 from .style import STYLE
 
-__all__ = ["render_report"]
+__all__ = ["REPORT_MARK", "render_report"]
+
+_GENERATOR = {"name": "generator", "content": "openclaw-ctx replay"}
+REPORT_MARK = f'<meta name="{_GENERATOR["name"]}" content="{_GENERATOR["content"]}">'
+"""Stands in the first lines of every page, so that a later replay knows a file that it may overwrite."""
 
 _ROWS = 12_000  # of all folded tables together: what keeps a page of 5,000 calls under 3 MB
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -67,6 +71,7 @@ def render_report(replays: Sequence[Replay], *, generated_at: datetime) -> str:
 def _head(page: Element, replays: Sequence[Replay]) -> None:
     head = SubElement(page, "head")
     SubElement(head, "meta", {"charset": "utf-8"})
+    SubElement(head, "meta", _GENERATOR)
     SubElement(head, "meta", {"http-equiv": "Content-Security-Policy", "content": _POLICY})
     SubElement(head, "meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"})
     SubElement(head, "meta", {"name": "color-scheme", "content": "light dark"})

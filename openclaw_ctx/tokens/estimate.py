@@ -74,18 +74,20 @@ class TokenCounter:
     what was added. Counters are told apart by identity: use one for a host.
     """
 
-    __slots__ = ("_count_text",)
+    __slots__ = ("_count_text", "_mark")
 
     def __init__(self, count_text: CountText = estimate_text) -> None:
         self._count_text = count_text
+        # Stands for this counter on the messages that it has counted: those are pickled, and counters need not be.
+        self._mark = object()
 
     def __call__(self, message: Message) -> int:
         """Return the tokens of *message*, remembered."""
         counted = message._counted  # noqa: SLF001 -- the message's field for exactly this
-        if counted is not None and counted[0] is self:
+        if counted is not None and counted[0] is self._mark:
             return counted[1]
         tokens = self._count(message)
-        object.__setattr__(message, "_counted", (self, tokens))
+        object.__setattr__(message, "_counted", (self._mark, tokens))
         return tokens
 
     def total(self, messages: Iterable[Message]) -> int:
@@ -127,7 +129,9 @@ class TokenCounter:
         try:
             # Never 0 for some text: a tokenizer that swallows its own error would make it free.
             return max(1, self._count_text(text))
-        except Exception:  # noqa: BLE001 -- a foreign tokenizer may refuse any text; a turn may not end for it
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # noqa: BLE001 -- a tokenizer may refuse any text, in Rust by a panic; no turn ends for it
             return estimate_text(text)
 
     def _json(self, value: JSON) -> int:

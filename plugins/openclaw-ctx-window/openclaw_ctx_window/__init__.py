@@ -43,6 +43,9 @@ class WindowEngine:
 
     def __init__(self, context: EngineContext) -> None:
         self._max_turns = context.config.max_turns
+        if self._max_turns is not None and self._max_turns < 1:
+            message = f"max_turns must be 1 or more, or null, not {self._max_turns}"
+            raise ValueError(message)
         self._count = context.services.estimate_tokens
 
     @hookimpl
@@ -68,7 +71,7 @@ class WindowEngine:
         head = self._summary(messages, budget)
         budget -= sum(map(self._count, head))
         start, spent = self._whole_turns(messages, budget, end=len(head))
-        if start < len(messages):
+        if start < len(messages) or start == len(head):
             kept = messages[start:]
         else:
             kept, spent = self._part_of_turn(messages, budget)
