@@ -1,0 +1,217 @@
+"""What the documentation shows, people paste: so all of it runs."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from openclaw_ctx import AssistantMessage, Host, Message, ToolCallBlock, ToolResultMessage, UserMessage
+from openclaw_ctx.cli.main import cli
+from openclaw_ctx.errors import ConfigError, OpenClawCtxError, UnknownFormatError
+from openclaw_ctx.host import default_registry
+from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks
+
+_FILE = re.compile(r"file: (?P<name>[\w./-]+)")
+_SKIP = re.compile(r"skip: (?P<reason>.+)", re.DOTALL)
+_EXIT = re.compile(r"# exit (?P<codes>\d(?: or \d)*)")
+_COMMAND = "openclaw-ctx"
+_TUTORIAL = DOCS / "tutorial" / "first-engine.md"
+
+
+def _write_files(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the files that a page shows as a reader would have saved them, who then runs Python beside them."""
+    for block in blocks(page):
+        named = _FILE.fullmatch(block.comment or "")
+        if named:
+            file = folder / named["name"]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.text, encoding="utf-8")
+            monkeypatch.syspath_prepend(str(file.parent))
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to work in that looks like the repository's root, and a process that has registered nothing yet."""
+    folder = tmp_path / "desk"
+    folder.mkdir()
+    for name in ("examples", "plugins"):
+        (folder / name).symlink_to(ROOT / name, target_is_directory=True)
+    config = Path(os.environ["OPENCLAW_CTX_CONFIG"])
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text("{}", encoding="utf-8")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "100")
+    known = set(sys.modules)
+    default_registry.cache_clear()
+    yield folder
+    default_registry.cache_clear()
+    for name in set(sys.modules) - known:
+        module = sys.modules[name]
+        if str(getattr(module, "__file__", None) or "").startswith(str(folder)):
+            del sys.modules[name]
+
+
+def _pages_with(language: str) -> list[object]:
+    return [
+        pytest.param(page, id=page.relative_to(ROOT).as_posix())
+        for page in PAGES
+        if any(block.language == language for block in blocks(page))
+    ]
+
+
+@pytest.mark.parametrize("page", _pages_with("python"))
+def test_every_python_example_runs_in_the_order_of_its_page(
+    page: Path, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of one page share their names, as they do for a reader who types them one after the other."""
+    _write_files(page, desk, monkeypatch)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+
+    for block in blocks(page):
+        if block.language == "python":
+            # Newlines in front, so that a traceback names the page's own line.
+            source = "\n" * (block.line - 1) + block.text
+            exec(compile(source, str(page), "exec", dont_inherit=True), namespace)  # noqa: S102 -- that is the test
+
+
+def _lines(block: Block) -> Iterator[tuple[str, list[str], set[int]]]:
+    """Yield each command of ours in a block: the line, its arguments, and the exit codes that its comment allows."""
+    for line in block.text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == [_COMMAND]:
+            codes = _EXIT.search(line)
+            yield line, words[1:], {int(code) for code in re.findall(r"\d", codes["codes"])} if codes else {0}
+
+
+def _commands() -> list[object]:
+    found = []
+    for page in PAGES:
+        for block in blocks(page):
+            is_ours = block.language == "sh" and block.text.split(maxsplit=1)[:1] == [_COMMAND]
+            if is_ours and not _SKIP.fullmatch(block.comment or ""):
+                found.append(pytest.param(page, block, id=f"{page.relative_to(ROOT).as_posix()}:{block.line}"))
+    return found
+
+
+def _exit_code(arguments: list[str]) -> tuple[int, str]:
+    """Run the command as ``main`` does, without its signal handler and its process."""
+    result = CliRunner().invoke(cli, arguments, standalone_mode=False)
+    error = result.exception
+    if error is None:
+        return (result.return_value if isinstance(result.return_value, int) else 0), result.output
+    if isinstance(error, click.ClickException):
+        return error.exit_code, result.output + error.format_message()
+    if isinstance(error, OpenClawCtxError):
+        code = 3 if isinstance(error, UnknownFormatError) else 2 if isinstance(error, ConfigError) else 1
+        return code, result.output + str(error)
+    raise error
+
+
+@pytest.mark.parametrize("page,block", _commands())
+def test_every_command_shown_ends_with_the_exit_code_that_the_page_says(
+    page: Path, block: Block, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line without ``# exit N`` ends with 0."""
+    _write_files(page, desk, monkeypatch)
+
+    for line, arguments, allowed in _lines(block):
+        code, output = _exit_code(arguments)
+
+        assert code in allowed, f"{line}\n{output}"
+
+
+def test_a_block_that_is_not_run_says_why(subtests: pytest.Subtests) -> None:
+    """``skip`` needs a reason, and python is never skipped."""
+    for page in PAGES:
+        for block in blocks(page):
+            if (block.comment or "").startswith("skip"):
+                with subtests.test(page=page.name, line=block.line):
+                    assert block.language == "sh"
+                    assert _SKIP.fullmatch(block.comment or "")
+
+
+def _readme() -> dict[str, Any]:
+    """Return what the README's Python defines."""
+    namespace: dict[str, Any] = {}
+    for block in blocks(ROOT / "README.md"):
+        if block.language == "python":
+            exec(block.text, namespace)  # noqa: S102 -- that is the test
+    return namespace
+
+
+async def test_the_loop_of_the_readme_keeps_the_conversation(desk: Path) -> None:
+    """It is not only defined: asked twice, the model is sent what was said the first time."""
+    answer = _readme()["answer"]
+
+    async def ask_model(system_prompt: str, messages: Sequence[Message]) -> str:
+        return f"{system_prompt} {len(messages)}"
+
+    replies = [await answer(text, ask_model) for text in ("What can I cook?", "And without onions?")]
+
+    assert replies == [("You are a careful cook. 1", "legacy", None), ("You are a careful cook. 3", "legacy", None)]
+
+
+async def test_the_engine_of_the_readme_serves(desk: Path) -> None:
+    """It is not only defined: the host takes it, and mends what the page says that it mends."""
+    engine = _readme()["LastTen"]
+    call = ToolCallBlock(id="call_1", name="read")
+
+    async with Host.open({"plugins": {"slots": {"contextEngine": "last-ten"}}}) as host:
+        host.register_engine("last-ten", engine)
+        async with host.session("readme") as chat:
+            await chat.append(UserMessage(content="Read it."))
+            await chat.append(AssistantMessage(content=[call]))
+            await chat.append(ToolResultMessage(tool_call_id="call_1", content="text"))
+            for number in range(9):
+                await chat.append(UserMessage(content=f"message {number}"))
+            prompt = await chat.assemble()
+            compacted = await chat.compact(budget=40)
+
+    assert (prompt.engine, len(prompt.messages)) == ("last-ten", 9)
+    assert prompt.repairs == ("1 tool result without its call dropped",)
+    assert compacted.engine == "last-ten"
+
+
+def test_the_distribution_of_the_tutorial_is_built_installed_and_selected_by_the_slot(
+    desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tutorial's last chapter, done: pip builds what it shows, and another process finds and runs it."""
+    _write_files(_TUTORIAL, desk, monkeypatch)
+    project, site = desk / "openclaw-ctx-pinned", desk / "site"
+    shutil.copy(ROOT / "LICENSE", project / "LICENSE")
+
+    pip = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check", "--quiet"]
+    offline = ["--no-index", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
+    install = [*pip, "install", *offline, "--target", str(site), str(project)]
+    subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
+    script = """
+        import asyncio
+        from openclaw_ctx import Host, UserMessage
+
+        async def main():
+            slot = {"plugins": {"slots": {"contextEngine": "pinned"}, "entries": {"pinned": {"config": {"keep": 2}}}}}
+            async with Host.open(slot) as host, host.session("tutorial") as chat:
+                await chat.append(UserMessage(content="Remember: the port is 8714."))
+                for number in range(6):
+                    await chat.append(UserMessage(content=f"message {number}"))
+                prompt = await chat.assemble()
+            print(host.selection().owner, prompt.engine, prompt.substitution, len(prompt.messages))
+
+        asyncio.run(main())
+    """
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(site), *filter(None, sys.path)])}
+    answer = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], env=environ, check=True, capture_output=True, text=True
+    )
+
+    assert answer.stdout.split() == ["plugin:openclaw-ctx-pinned", "pinned", "None", "3"]
