@@ -14,6 +14,7 @@ from .discovery import Candidate, load_factory
 from .hooks import EngineHooks, build_hooks
 from .lane import DeadlineExceeded, HostLane, Lane, LaneFault, Runner
 from .registry import Registration
+from .results import InvalidResult, structure_result
 
 __all__ = ["BuiltEngine", "MakeContext", "build_engine"]
 
@@ -42,9 +43,26 @@ class BuiltEngine:
     async def call(
         self, operation: str, arguments: Mapping[str, Any], *, seconds: float, abort: AbortSignal | None = None
     ) -> Any:
-        """Call a hook in the lane and return its raw answer."""
+        """
+        Call a hook in the lane, and return its answer as the contract's class.
+
+        The answer is looked at in the lane too: what an engine returns may run its code when it is read.
+
+        Raises:
+            InvalidResult: It is no such answer.
+        """
         hooks = self.hooks
-        return await self.lane.run(lambda: hooks.call(operation, arguments), seconds=seconds, abort=abort)
+
+        async def call() -> Any:
+            answer = hooks.call(operation, arguments)
+            return structure_result(operation, await answer if inspect.isawaitable(answer) else answer)
+
+        try:
+            return await self.lane.run(call, seconds=seconds, abort=abort)
+        except LaneFault as envelope:
+            if isinstance(envelope.error, InvalidResult):
+                raise envelope.error from envelope.error.__cause__
+            raise
 
     async def dispose(self, *, seconds: float) -> None:
         """Let the engine release what it holds, then end its lane. Never raises for the engine's sake."""

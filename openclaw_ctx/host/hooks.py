@@ -17,6 +17,7 @@ import pluggy
 
 from openclaw_ctx.contract import CONTRACT_VERSION, PROJECT, EngineInfo, EngineSpec
 from openclaw_ctx.errors import EngineContractError
+from openclaw_ctx.log import describe_error
 
 from .results import structure_info
 
@@ -72,38 +73,41 @@ def build_hooks(engine_id: str, engine: object) -> EngineHooks:
     Raises:
         EngineContractError: The object is no engine; every problem is named.
     """
-    if engine is None or isinstance(engine, str | bytes | int | float | list | tuple | dict | set):
-        raise EngineContractError(engine_id, (f"the factory returned {type(engine).__name__}, not an engine",))
+    nothing = _no_engine(engine)
+    if nothing is not None:
+        raise EngineContractError(engine_id, (f"the factory returned {nothing}, not an engine",))
     problems: list[str] = []
-    marked = dict(_marked(engine))
     info = _read_info(engine, problems)
-    implemented: set[str] = set()
-    for name, function in marked.items():
-        options = getattr(function, _MARK)
-        hook = options.get("specname") or name
-        if _check_hook(name, hook, options, function, problems):
-            implemented.add(hook)
-    for hook in HOOKS:
-        if hook in implemented or hook in marked:
-            continue
-        if callable(_static(engine, hook)):
-            problems.append(f"{hook}() is not marked with @hookimpl")
-        elif hook in REQUIRED_HOOKS:
-            problems.append(f"missing {hook}()")
+    marked = dict(_marked(engine))
+    implemented = _check_hooks(engine, marked, problems)
     if problems or info is None:
         raise EngineContractError(engine_id, tuple(problems))
     manager = _Manager(marked)
     manager.add_hookspecs(EngineSpec)
     manager.register(engine, name=engine_id)
     callers = {hook: getattr(manager.hook, hook) for hook in implemented}
-    return EngineHooks(info=info, implemented=frozenset(implemented), callers=callers)
+    return EngineHooks(info=info, implemented=implemented, callers=callers)
+
+
+def _no_engine(made: object) -> str | None:
+    """Say what a factory made where that can be no engine at all."""
+    if inspect.isclass(made):
+        return f"the class {made.__name__}"
+    plain = made is None or isinstance(made, str | bytes | int | float | list | tuple | dict | set)
+    return type(made).__name__ if plain else None
 
 
 def _marked(engine: object) -> Iterator[tuple[str, object]]:
     for name in dir(engine):
         function = _static(engine, name)
-        if hasattr(function, _MARK):
+        if _mark_of(function) is not None:
             yield name, function
+
+
+def _mark_of(function: object) -> Mapping[str, Any] | None:
+    """Return what ``@hookimpl`` left. A proxy that has every attribute, such as a client's, is not marked."""
+    mark = inspect.getattr_static(function, _MARK, None)
+    return mark if isinstance(mark, dict) else None
 
 
 def _static(engine: object, name: str) -> Any:
@@ -113,10 +117,15 @@ def _static(engine: object, name: str) -> Any:
 
 
 def _read_info(engine: object, problems: list[str]) -> EngineInfo | None:
-    if not hasattr(engine, "info"):
+    if inspect.getattr_static(engine, "info", None) is None and not hasattr(type(engine), "__getattr__"):
         problems.append("missing info")
         return None
-    info = structure_info(engine.info, problems)
+    try:
+        said = engine.info  # type: ignore[attr-defined]
+    except Exception as error:  # noqa: BLE001 -- a property is the engine's code, and may raise anything
+        problems.append(f"reading info raised {describe_error(error)}")
+        return None
+    info = structure_info(said, problems)
     if info is None:
         return None
     blank = [f"missing info.{name}" for name in ("id", "name") if not _is_text(getattr(info, name))]
@@ -126,6 +135,27 @@ def _read_info(engine: object, problems: list[str]) -> EngineInfo | None:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
+
+
+def _check_hooks(engine: object, marked: Mapping[str, Any], problems: list[str]) -> frozenset[str]:
+    """Return the hooks that *engine* has; add to *problems* what is wrong with them, and what is missing."""
+    methods: dict[str, str] = {}
+    for name, function in marked.items():
+        options = _mark_of(function) or {}
+        hook = options.get("specname") or name
+        if not _check_hook(name, hook, options, function, problems):
+            continue
+        if hook in methods:
+            problems.append(f"{methods[hook]}() and {name}() are both marked as {hook}()")
+        methods[hook] = name
+    for hook in HOOKS:
+        if hook in methods or hook in marked:
+            continue
+        if callable(_static(engine, hook)):
+            problems.append(f"{hook}() is not marked with @hookimpl")
+        elif hook in REQUIRED_HOOKS:
+            problems.append(f"missing {hook}()")
+    return frozenset(methods)
 
 
 def _check_hook(name: str, hook: str, options: Mapping[str, Any], function: object, problems: list[str]) -> bool:

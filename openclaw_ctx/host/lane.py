@@ -15,6 +15,7 @@ import contextlib
 import inspect
 import queue
 import threading
+import types
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, Protocol
@@ -27,7 +28,7 @@ from openclaw_ctx.log import describe_error, get_logger
 
 from .mailbox import Mailbox
 
-__all__ = ["DeadlineExceeded", "HostLane", "Lane", "LaneFault", "Runner"]
+__all__ = ["DeadlineExceeded", "HostLane", "Lane", "LaneEnded", "LaneFault", "Runner"]
 
 _log = get_logger()
 
@@ -57,6 +58,16 @@ class LaneFault(Exception):  # noqa: N818 -- an envelope, opened by the guard
     reason: str
 
 
+@attrs.define(eq=False)
+class LaneEnded(Exception):  # noqa: N818 -- what becomes of a call, as the two above
+    """The lane was ended while a call was in it, since the engine was barred or its host closed."""
+
+    lane: str
+
+    def __str__(self) -> str:
+        return f"{self.lane} was ended while the call was under way"
+
+
 class Runner(Protocol):
     """Runs a call within a deadline, somewhere."""
 
@@ -74,7 +85,7 @@ class Runner(Protocol):
         """Run *job* beside the calls; tell *done* how it ended. Called from where the calls run."""
 
     def stop(self) -> None:
-        """Take no more calls, cancel what runs, and end as soon as it lets go."""
+        """Take no more calls, answer those under way with ``LaneEnded``, and end as soon as the engine lets go."""
 
 
 class Lane:
@@ -84,8 +95,10 @@ class Lane:
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._inbox: Mailbox[_Crossing] | None = None
-        # Where answers are received, for each loop that calls; a host has one.
-        self._outboxes: dict[asyncio.AbstractEventLoop, Mailbox[_Crossing]] = {}
+        # For each loop that calls, and a host has one: where answers are received, and who watches the time.
+        self._shores: dict[asyncio.AbstractEventLoop, _Shore] = {}
+        # Those that wait for an answer, whatever the engine does.
+        self._waiting: set[_Crossing] = set()
         # Tasks that nobody awaits would be collected while they wait.
         self._held: set[object] = set()
         self._stopping = False
@@ -94,10 +107,11 @@ class Lane:
         """Run *call* in the lane; see :class:`Runner`."""
         inbox = self._inbox or self._start()
         here = asyncio.get_running_loop()
-        outbox = self._outboxes.get(here) or self._outboxes.setdefault(here, Mailbox(here, _Crossing.deliver))
-        crossing = _Crossing(call, here.create_future(), outbox, self._held)
+        shore = self._shores.get(here) or self._shores.setdefault(here, _Shore(here))
+        crossing = _Crossing(call, here.create_future(), shore.outbox, self._held)
+        self._waiting.add(crossing)
+        shore.watch(crossing, seconds)
         inbox.post(crossing)
-        timer = here.call_later(seconds, crossing.expire, seconds)
         forget = None if abort is None else abort.on_fire(crossing.abort)
         try:
             error = await crossing.answer
@@ -105,7 +119,8 @@ class Lane:
             self._abandon(crossing)
             raise
         finally:
-            timer.cancel()
+            self._waiting.discard(crossing)
+            shore.unwatch(crossing)
             if forget is not None:
                 forget()
         if error is None:
@@ -116,7 +131,7 @@ class Lane:
         if error is _ABORTED:
             self._abandon(crossing)
             raise error if abort is None else abort.error()
-        raise LaneFault(error, crossing.reason)
+        raise LaneFault(error, str(error) if isinstance(error, LaneEnded) else crossing.reason)
 
     def background(self, job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
         """Run *job* on the lane's loop; see :class:`Runner`."""
@@ -127,8 +142,10 @@ class Lane:
     def stop(self) -> None:
         """End the lane; see :class:`Runner`. A lane that is stuck ends with the process."""
         self._stopping = True
-        for outbox in self._outboxes.values():
-            outbox.close()
+        for shore in self._shores.values():
+            shore.close()
+        for crossing in tuple(self._waiting):
+            crossing.answer_with(LaneEnded(self._name))
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # closed already
                 self._loop.call_soon_threadsafe(self._loop.stop)
@@ -138,6 +155,7 @@ class Lane:
             raise SessionClosedError(self._name)
         self._loop = loop = asyncio.new_event_loop()
         loop.set_default_executor(_DaemonExecutor(self._name))
+        loop.set_exception_handler(self._tell)
         self._inbox = Mailbox(loop, _Crossing.start)
         threading.Thread(target=self._live, args=(loop,), name=self._name, daemon=True).start()
         return self._inbox
@@ -147,6 +165,13 @@ class Lane:
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(crossing.cancel)
+
+    def _tell(self, _loop: asyncio.AbstractEventLoop, found: dict[str, Any]) -> None:
+        """Log what the loop found wrong. Its own handler would print the engine's text raw, over many lines."""
+        if not self._stopping:
+            error = found.get("exception")
+            reason = found.get("message", "") if error is None else describe_error(error)
+            _log.warning("lane.disturbed", lane=self._name, reason=reason)
 
     def _live(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
@@ -167,6 +192,53 @@ class Lane:
 
 
 _ABORTED: Final = RuntimeError("aborted")
+
+
+class _Shore:
+    """
+    The caller's side of a lane, on the caller's loop.
+
+    One timer watches over all calls, since nearly all answer long before their
+    deadline: a timer for each would be set up and thrown away for nothing.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.outbox: Mailbox[_Crossing] = Mailbox(loop, _Crossing.deliver)
+        self._loop = loop
+        self._watched: dict[_Crossing, tuple[float, float]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, crossing: "_Crossing", seconds: float) -> None:
+        """Let the call expire after so many seconds."""
+        due = self._loop.time() + seconds
+        self._watched[crossing] = (due, seconds)
+        if self._timer is None or due < self._timer.when():
+            self._set_timer(due)
+
+    def unwatch(self, crossing: "_Crossing") -> None:
+        """Forget a call; the timer finds out when it rings."""
+        self._watched.pop(crossing, None)
+
+    def close(self) -> None:
+        """Receive nothing more; calls that are under way expire all the same."""
+        self.outbox.close()
+        if not self._watched and self._timer is not None:
+            self._timer.cancel()
+
+    def _set_timer(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        for crossing, (due, seconds) in list(self._watched.items()):
+            if due <= now:
+                del self._watched[crossing]
+                crossing.expire(seconds)
+        if self._watched:
+            self._set_timer(min(due for due, _ in self._watched.values()))
 
 
 class _Crossing:
@@ -204,7 +276,9 @@ class _Crossing:
     async def _run(self) -> None:
         try:
             outcome = self._call()
-            self.outcome = await outcome if inspect.isawaitable(outcome) else outcome
+            if type(outcome) is types.CoroutineType or inspect.isawaitable(outcome):
+                outcome = await outcome
+            self.outcome = outcome
         except BaseException as raised:  # noqa: BLE001 -- engine code may raise anything; the guard opens the envelope
             self.reason = describe_error(raised)
             self._raised = raised
@@ -220,17 +294,19 @@ class _Crossing:
             _log.debug("engine.late_failure_discarded", reason=self.reason)
 
     def expire(self, seconds: float) -> None:
-        if not self.answer.done():
-            self.answer.set_result(DeadlineExceeded(seconds))
+        self._settle(DeadlineExceeded(seconds))
 
     def abort(self) -> None:
-        # The signal may be fired from any thread.
-        with contextlib.suppress(RuntimeError):
-            self.answer.get_loop().call_soon_threadsafe(self._abort_here)
+        self.answer_with(_ABORTED)
 
-    def _abort_here(self) -> None:
+    def answer_with(self, error: BaseException) -> None:
+        """Have the caller answered, from any thread."""
+        with contextlib.suppress(RuntimeError):  # the caller's loop has ended
+            self.answer.get_loop().call_soon_threadsafe(self._settle, error)
+
+    def _settle(self, error: BaseException) -> None:
         if not self.answer.done():
-            self.answer.set_result(_ABORTED)
+            self.answer.set_result(error)
 
 
 class HostLane:
@@ -296,6 +372,8 @@ class _DaemonExecutor(ThreadPoolExecutor):
         super().__init__(max_workers=_EXECUTOR_THREADS)
         self._name = name
         self._waiting: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        # Threads that wait, less the jobs that wait for them: one that has been given a job is not idle any more,
+        # though it has not woken up yet.
         self._idle = 0
         self._alive = 0
         self._count_lock = threading.Lock()
@@ -304,9 +382,11 @@ class _DaemonExecutor(ThreadPoolExecutor):
         """Run ``fn(*args, **kwargs)`` in a thread."""
         future: Future[Any] = Future()
         with self._count_lock:
-            grow = not self._idle and self._alive < _EXECUTOR_THREADS
+            grow = self._idle <= 0 and self._alive < _EXECUTOR_THREADS
             if grow:
                 self._alive += 1
+            else:
+                self._idle -= 1
         self._waiting.put((future, lambda: fn(*args, **kwargs)))
         if grow:
             threading.Thread(target=self._work, name=f"{self._name}-worker", daemon=True).start()
@@ -319,17 +399,14 @@ class _DaemonExecutor(ThreadPoolExecutor):
 
     def _work(self) -> None:
         while True:
-            with self._count_lock:
-                self._idle += 1
             job = self._waiting.get()
-            with self._count_lock:
-                self._idle -= 1
             if job is None:
                 return
             future, call = job
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(call())
-            except BaseException as error:  # noqa: BLE001 -- whoever awaits it decides
-                future.set_exception(error)
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:  # noqa: BLE001 -- whoever awaits it decides
+                    future.set_exception(error)
+            with self._count_lock:
+                self._idle += 1

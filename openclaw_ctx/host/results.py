@@ -2,7 +2,11 @@
 What a hook answered, made sure of.
 
 A plain ``dict`` is structured into the contract's class; an instance is
-believed no more than a dict, since attrs checks no types.
+believed no more than a dict, since attrs checks no types. What comes out is made
+of the contract's own classes, and the engine can change none of it afterwards.
+
+An engine's sequence, mapping or subclass runs the engine's code when it is
+looked at: call these functions in the engine's lane.
 """
 
 import functools
@@ -26,15 +30,17 @@ from openclaw_ctx.contract import (
     Message,
     RewriteResult,
     SubagentPreparation,
+    freeze,
     message_from_wire,
 )
+from openclaw_ctx.log import clean_text
 from openclaw_ctx.transcript import History
 
 __all__ = ["NEUTRAL", "InvalidResult", "structure_info", "structure_result"]
 
 _Check: TypeAlias = Callable[[Any], str | None]
 
-_MESSAGES: Final = get_args(Message)
+_MESSAGES: Final = frozenset(get_args(Message))
 
 
 @attrs.define(eq=False)
@@ -89,7 +95,7 @@ def structure_result(operation: str, value: Any) -> Any:
     try:
         return _structured(cls, value)
     except (TypeError, ValueError) as error:
-        raise InvalidResult(operation, str(error)) from error
+        raise InvalidResult(operation, clean_text(str(error))) from error
 
 
 def structure_info(value: Any, problems: list[str]) -> EngineInfo | None:
@@ -110,7 +116,7 @@ def _tools(value: Any) -> tuple[EngineTool, ...]:
     try:
         return tuple(_structured(EngineTool, tool) for tool in value)
     except (TypeError, ValueError) as error:
-        raise InvalidResult("tools", str(error)) from error
+        raise InvalidResult("tools", clean_text(str(error))) from error
 
 
 def _structured(cls: type, value: Any) -> Any:
@@ -119,12 +125,27 @@ def _structured(cls: type, value: Any) -> Any:
     elif not isinstance(value, cls):
         message = f"{type(value).__name__}, not {cls.__name__}"
         raise TypeError(message)
+    elif type(value) is not cls:
+        value = cls(**{name: getattr(value, name) for name, _ in _checks(cls)})
+    loose = {
+        name: settled
+        for name, settle in _loose(cls)
+        if (settled := settle(getattr(value, name))) is not getattr(value, name)
+    }
+    if loose:
+        value = attrs.evolve(value, **loose)
+    problem = _problem(cls, value)
+    if problem:
+        raise TypeError(problem)
+    return value
+
+
+def _problem(cls: type, value: Any) -> str | None:
     for name, check in _checks(cls):
         problem = check(getattr(value, name))
         if problem:
-            message = f"{cls.__name__}.{name}: {problem}"
-            raise TypeError(message)
-    return value
+            return f"{cls.__name__}.{name}: {problem}"
+    return None
 
 
 def _from_mapping(cls: type, value: Mapping[str, Any]) -> Any:
@@ -144,20 +165,52 @@ def _from_mapping(cls: type, value: Mapping[str, Any]) -> Any:
 
 def _converted(kind: Any, value: Any) -> Any:
     if _is_messages(kind) and isinstance(value, Sequence) and not isinstance(value, str):
-        return tuple(message_from_wire(item) if isinstance(item, Mapping) else item for item in value)
+        return tuple(_message_from(item) if isinstance(item, Mapping) else item for item in value)
     if isinstance(value, Mapping):
         for candidate in (kind, *get_args(kind)):
             if attrs.has(candidate):
                 return _structured(candidate, value)
             if candidate is HostRequirements or HostRequirements in get_args(candidate):
-                return {key: _structured(HostRequirements, item) for key, item in value.items()}
+                return {
+                    key: _structured(HostRequirements, item) if isinstance(item, Mapping) else item
+                    for key, item in value.items()
+                }
     return value
+
+
+def _message_from(wire: Mapping[str, Any]) -> Message:
+    message = message_from_wire(dict(wire))
+    if not isinstance(wire.get("role"), str):
+        problem = "a message without a 'role'"
+        raise TypeError(problem)
+    if "content" in message.extra:  # where what is not of its type is kept
+        problem = f"the 'content' of a message of role {message.role!r} is {_shown(wire['content'])}"
+        raise TypeError(problem)
+    return message
 
 
 @functools.cache
 def _fields(cls: type) -> Mapping[str, Any]:
     hints = typing.get_type_hints(cls)
-    return {field.name: hints[field.name] for field in attrs.fields(cls)}
+    return {field.name: hints[field.name] for field in attrs.fields(cls) if field.init}
+
+
+@functools.cache
+def _loose(cls: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    """Return the fields that may hold a container of the engine's, each with what makes it the host's."""
+    found: list[tuple[str, Callable[[Any], Any]]] = []
+    for name, kind in _fields(cls).items():
+        if get_origin(kind) is Sequence:
+            found.append((name, _own_sequence))
+        elif get_origin(kind) is Mapping:
+            found.append((name, lambda value: freeze(dict(value)) if isinstance(value, Mapping) else value))
+    return tuple(found)
+
+
+def _own_sequence(value: Any) -> Any:
+    if type(value) is tuple or type(value) is History or not isinstance(value, Sequence) or isinstance(value, str):
+        return value
+    return tuple(value)
 
 
 def _is_messages(kind: Any) -> bool:
@@ -172,36 +225,84 @@ def _checks(cls: type) -> tuple[tuple[str, _Check], ...]:
 @functools.cache
 def _check(kind: Any) -> _Check:
     """Return what says what is wrong with a value where *kind* is expected, or ``None``."""
+    kind = getattr(kind, "__supertype__", kind)  # a NewType is its type
     origin, arms = get_origin(kind), get_args(kind)
     if kind is Any:
-        return lambda _: None
+        return _not_json
     if _is_messages(kind):
         return _not_messages
     if origin is Literal:
         return lambda value: None if value in arms else f"expected one of {arms}, not {_shown(value)}"
     if origin in {typing.Union, types.UnionType}:
-        checks = [_check(arm) for arm in arms]
-        return lambda value: None if any(check(value) is None for check in checks) else _expected(kind, value)
-    expected = origin or kind
-    if expected is Callable:
+        return _check_union(kind, arms)
+    if origin is Callable:
         return lambda value: None if callable(value) else _expected(kind, value)
-    if not isinstance(expected, type):
-        return lambda _: None
-    if expected in {int, float}:
+    if origin in {tuple, Mapping}:
+        return _check_items(kind, origin, _check(arms[0] if origin is tuple else arms[1]))
+    if attrs.has(kind):
+        return lambda value: _problem(kind, value) if type(value) is kind else _expected(kind, value)
+    if kind in {int, float}:
         # True is an int to Python, and no number to anybody else.
-        return lambda value: (
-            None if isinstance(value, expected) and not isinstance(value, bool) else _expected(kind, value)
+        allowed = (int, float) if kind is float else (int,)
+        return lambda value: None if type(value) in allowed else _expected(kind, value)
+    return lambda value: None if isinstance(value, kind) else _expected(kind, value)
+
+
+def _check_union(kind: Any, arms: tuple[Any, ...]) -> _Check:
+    by_class = {arm: _check(arm) for arm in arms}
+    checks = tuple(by_class.values())
+
+    def check(value: Any) -> str | None:
+        own = by_class.get(type(value))
+        if own is not None:
+            return own(value)
+        problems = [check(value) for check in checks]
+        if None in problems:
+            return None
+        needed = [problem for arm, problem in zip(arms, problems, strict=True) if arm is not types.NoneType]
+        return needed[0] if len(needed) == 1 else _expected(kind, value)
+
+    return check
+
+
+def _check_items(kind: Any, holder: type, check: _Check) -> _Check:
+    def check_all(value: Any) -> str | None:
+        if not isinstance(value, holder):
+            return _expected(kind, value)
+        items: Any = value.values() if isinstance(value, Mapping) else value
+        return next(filter(None, map(check, items)), None)
+
+    return check_all
+
+
+def _not_json(value: Any) -> str | None:
+    if value is None or isinstance(value, str | int | float):
+        return None
+    if isinstance(value, dict):
+        odd = next((key for key in value if not isinstance(key, str)), None)
+        return (
+            f"a key that is {_shown(odd)}"
+            if odd is not None
+            else next(filter(None, map(_not_json, value.values())), None)
         )
-    return lambda value: None if isinstance(value, expected) else _expected(kind, value)
+    if isinstance(value, list | tuple):
+        return next(filter(None, map(_not_json, value)), None)
+    return f"expected what JSON can say, not {_shown(value)}"
 
 
 def _not_messages(value: Any) -> str | None:
+    if type(value) is History:
+        return None  # the host's own, which holds nothing else
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         return f"expected a sequence of messages, not {_shown(value)}"
-    if isinstance(value, History):
-        return None  # the host's own, which holds nothing else
-    odd = next((item for item in value if not isinstance(item, _MESSAGES)), None)
-    return None if odd is None else f"expected messages, and found {_shown(odd)}"
+    for message in value:
+        if type(message) not in _MESSAGES:
+            return f"expected messages, and found {_shown(message)}"
+        # Whoever counts a message reads all of it, so a message that has been counted has been looked at.
+        problem = None if message._counted else _problem(type(message), message)  # noqa: SLF001 -- as in tokens
+        if problem:
+            return problem
+    return None
 
 
 def _expected(kind: Any, value: Any) -> str:
@@ -210,4 +311,4 @@ def _expected(kind: Any, value: Any) -> str:
 
 def _shown(value: Any) -> str:
     # Never the value of a text: it may be what somebody said.
-    return repr(value) if isinstance(value, int | float | bool | None) else f"a {type(value).__name__}"
+    return repr(value) if type(value) in {int, float, bool, types.NoneType} else f"a {type(value).__name__}"
