@@ -170,7 +170,7 @@ class TestImportSession:
         """It names the file and the formats; asked for by name, each format refuses it too."""
         path = save(content)
 
-        with pytest.raises(UnknownFormatError, match=r"chat-completions, claude-code, pi"):
+        with pytest.raises(UnknownFormatError, match=r"chat-completions, claude-code, .*pi"):
             import_session(path)
         for name in FORMATS:
             with pytest.raises(TranscriptFormatError):
@@ -225,14 +225,15 @@ class TestRecordedFiles:
     """Real sessions."""
 
     def test_every_recorded_file_imports_or_is_of_no_known_format(self, recorded_transcripts: Path) -> None:
-        """Each file of a known format yields all its messages, and no file of another format is claimed."""
+        """Each file of these formats yields all its messages, and none claims a file of another."""
         found = {}
         for path in sorted(recorded_transcripts.glob("*__*")):
             try:
                 session = import_session(path)
             except UnknownFormatError:
                 continue
-            found[path.name] = (session.format, len(session.messages))
+            if session.format in SEEDS:
+                found[path.name] = (session.format, len(session.messages))
 
         assert found == RECORDED
 
