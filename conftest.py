@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
+import openclaw_ctx
+
 ROOT = Path(__file__).parent
+
+if os.environ.get("OPENCLAW_CTX_TEST_WHEEL") and Path(openclaw_ctx.__file__).parent.parent == ROOT:
+    pytest.exit("the tests were to run on the installed wheel, and the tree came first on the path", returncode=4)
 
 
 @pytest.fixture(autouse=True)

@@ -32,6 +32,7 @@ __all__ = ["Courier"]
 _log = get_logger()
 
 _SLICE_MESSAGES: Final = 500
+_LEAST_SECONDS: Final = 0.05
 
 
 class Courier:
@@ -107,10 +108,15 @@ class Courier:
 
     async def maintain(self, *, until: float | None = None) -> RewriteResult | None:
         """Let the engine tidy up, within what is left of the time."""
+        until = until or self.deadline()
         if not self._guard.implements("maintain"):
             return None
+        if _is_up(until):
+            # Handing over has used the time: a call that must fail would bar an engine for nothing.
+            _log.warning("maintenance.skipped", session=self._key, reason="deadlines.turnEnd is used up")
+            return None
         arguments = {**self._facts.file(), **self._facts.run(ended=True), "abort_signal": AbortSignal()}
-        answer = await self._guard.call("maintain", arguments, seconds=_remaining(until or self.deadline()))
+        answer = await self._guard.call("maintain", arguments, seconds=_remaining(until))
         result: RewriteResult = answer.value
         return result
 
@@ -174,17 +180,20 @@ class Courier:
             answer = await self._guard.call("ingest_batch", arguments, seconds=_remaining(until))
             return len(messages) if answer.serving.substitution is None else 0
         for index, message in enumerate(messages):
+            if until is not None and _is_up(until):
+                self._met = None  # the rest is told as missed
+                self._log_stop(index, len(messages), "deadlines.turnEnd is used up")
+                return index
             answer = await self._guard.call("ingest", {**base, "message": message}, seconds=_remaining(until))
             if answer.serving.substitution is not None:
-                _log.warning(
-                    "handover.stopped",
-                    session=self._key,
-                    operation="ingest",
-                    message=index + 1,
-                    messages=len(messages),
-                )
+                self._log_stop(index, len(messages), answer.serving.substitution)
                 return index
         return len(messages)
+
+    def _log_stop(self, index: int, total: int, reason: str) -> None:
+        _log.warning(
+            "handover.stopped", session=self._key, operation="ingest", message=index + 1, messages=total, reason=reason
+        )
 
     def _with_turn(self, turn: Sequence[Message]) -> tuple[Sequence[Message], int]:
         """Return the context with the turn at its end, and where the turn begins."""
@@ -202,4 +211,8 @@ class Courier:
 
 
 def _remaining(until: float | None) -> float | None:
-    return None if until is None else max(0.001, until - time.monotonic())
+    return None if until is None else max(_LEAST_SECONDS, until - time.monotonic())
+
+
+def _is_up(until: float) -> bool:
+    return until - time.monotonic() < _LEAST_SECONDS

@@ -117,7 +117,11 @@ class EntrySettings:
 
     foreign_keys: ClassVar[frozenset[str] | None] = frozenset({"hooks", "llm", "subagent"})
 
-    enabled: bool | None = _key("enabled", "false switches the engine off; true approves it.", default=None)
+    enabled: bool | None = _key(
+        "enabled",
+        "false switches the engine off; the slot selects, so true is the same as saying nothing.",
+        default=None,
+    )
     config: JSON = _key(
         "config",
         "Handed to the engine as it is, ${VAR} filled in from the environment.",
@@ -168,7 +172,7 @@ class PluginSettings:
 
     enabled: bool = _key("enabled", "false leaves only the built-in engine.", default=True)
     allow: tuple[str, ...] = _key(
-        "allow", "Engine ids or distributions that may serve; empty: all.", default=(), converter=tuple
+        "allow", "Distributions; where several offer one engine id, the listed one serves.", default=(), converter=tuple
     )
     deny: tuple[str, ...] = _key(
         "deny", "Engine ids or distributions that never serve; wins over allow.", default=(), converter=tuple
