@@ -15,7 +15,8 @@ from openclaw_ctx.errors import ConfigError
 from openclaw_ctx.host import Candidate, MirrorRow, QuarantineMirror, Registry, Selection, discover, select
 from openclaw_ctx.log import clean_text
 
-from .options import config_option, echo_json, json_option, load, state_option
+from .options import config_option, json_option, load, state_option
+from .speech import say, say_json
 
 __all__ = ["command"]
 
@@ -67,7 +68,7 @@ def command(as_json: bool, config_path: Path | None, state_dir: Path | None) -> 
         "findings": [{"level": f.level, "about": f.about, "text": clean_text(f.text)} for f in findings],
     }
     if as_json:
-        echo_json(report)
+        say_json(report)
     else:
         _print(report)
     return _EXIT_FOUND if findings else 0
@@ -147,12 +148,12 @@ def _print(report: dict[str, Any]) -> None:
     answers = report["engine"] or "nobody"
     if answers != report["slot"]:
         answers = f"{answers} in place of {report['slot']}" if report["engine"] else f"{answers} answers"
-    click.echo(f"Configuration   {report['config']}{missing}")
-    click.echo(f"State           {report['state']}")
-    click.echo(f"Context engine  {answers} (contract {report['contract']})")
+    say(f"Configuration   {report['config']}{missing}")
+    say(f"State           {report['state']}")
+    say(f"Context engine  {answers} (contract {report['contract']})")
     for finding in report["findings"]:
         colour = "red" if finding["level"] == "error" else "yellow"
         level = f"{finding['level']:<8}"
-        click.echo(f"{level if plain else click.style(level, fg=colour)}{finding['about']}: {finding['text']}")
+        say(f"{level if plain else click.style(level, fg=colour)}{finding['about']}: {finding['text']}")
     if not report["findings"]:
-        click.echo("Nothing found wrong.")
+        say("Nothing found wrong.")

@@ -9,7 +9,8 @@ from openclaw_ctx.assembly import policy_from, quarantine_folder, state_folder, 
 from openclaw_ctx.host import MirrorRow, QuarantineMirror, Registry, discover, offers, select
 from openclaw_ctx.log import clean_text
 
-from .options import config_option, echo_json, json_option, load, state_option
+from .options import config_option, json_option, load, state_option
+from .speech import say, say_json
 
 __all__ = ["command"]
 
@@ -58,7 +59,7 @@ def command(
     ]
     faults = [{"location": clean_text(f.location), "problem": clean_text(f.problem)} for f in discovery.faults]
     if as_json:
-        echo_json(
+        say_json(
             {
                 "slot": clean_text(selection.asked),
                 "selected": clean_text(selection.engine_id),
@@ -72,10 +73,10 @@ def command(
     if selection.reason is not None:
         instead = "nobody answers, since plugins.slotPolicy is 'strict'" if policy.strict else "legacy answers"
         asked, reason = clean_text(selection.asked), clean_text(selection.reason)
-        click.echo(f"\nThe slot asks for {asked}; {instead}: {reason}.")
+        say(f"\nThe slot asks for {asked}; {instead}: {reason}.")
     if faults:
         noun = "distribution" if len(faults) == 1 else "distributions"
-        click.echo(f"\n{len(faults)} {noun} with broken metadata; openclaw-ctx doctor names them.")
+        say(f"\n{len(faults)} {noun} with broken metadata; openclaw-ctx doctor names them.")
 
 
 @command.command("release")
@@ -98,11 +99,11 @@ def release(ctx: click.Context, engine_id: str, as_json: bool, state_dir: Path |
     as_json = as_json or group.get("as_json", False)
     released = _mirror(state_dir or group.get("state_dir")).release(engine_id)
     if as_json:
-        echo_json({"engine": clean_text(engine_id), "released": [_released(row) for row in released]})
+        say_json({"engine": clean_text(engine_id), "released": [_released(row) for row in released]})
     for row in released if not as_json else ():
-        click.echo(f"Released {clean_text(engine_id)} in process {row.pid} (was: {clean_text(row.record.reason)}).")
+        say(f"Released {clean_text(engine_id)} in process {row.pid} (was: {clean_text(row.record.reason)}).")
     if not released and not as_json:
-        click.echo(f"{clean_text(engine_id)} is not quarantined in any live process.")
+        say(f"{clean_text(engine_id)} is not quarantined in any live process.")
     return 0 if released else _EXIT_NOTHING_RELEASED
 
 
@@ -131,4 +132,4 @@ def _print(rows: list[dict[str, Any]]) -> None:
     cells = [heads, *((f"{'* ' if r['selected'] else '  '}{r['engine']}", r["owner"], r["status"]) for r in rows)]
     widths = [max(len(row[column]) for row in cells) for column in (0, 1)]
     for row in cells:
-        click.echo(f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}".rstrip())
+        say(f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}".rstrip())

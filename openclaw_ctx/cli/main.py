@@ -93,10 +93,10 @@ def main() -> None:
         from openclaw_ctx.log import clean_text  # noqa: PLC0415
 
         error.message = clean_text(error.message, limit=_LONGEST_MESSAGE)  # type: ignore[misc]  # click keeps no other
-        error.show()
+        error.show(file=sys.stderr)  # click would take a stream of its own, in UTF-8 whatever the terminal takes
         sys.exit(error.exit_code)
     except (OpenClawCtxError, OSError) as error:
-        from .complaint import complain  # noqa: PLC0415 -- as above
+        from .speech import complain  # noqa: PLC0415 -- as above
 
         complain(error)
         sys.exit(_exit_code(error))

@@ -1,6 +1,5 @@
-"""Options that several commands have, and how they print."""
+"""Options that several commands have."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,7 +8,7 @@ import click
 
 from openclaw_ctx.config import LoadedSettings, load_settings
 
-__all__ = ["config_option", "echo_json", "json_option", "load", "state_option"]
+__all__ = ["config_option", "json_option", "load", "state_option"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -41,8 +40,3 @@ def json_option(function: _F) -> _F:
 def load(config_path: Path | None) -> LoadedSettings:
     """Return the configuration that a command shall use."""
     return load_settings(config_path)
-
-
-def echo_json(data: Any) -> None:
-    """Print *data*, whose foreign text has been cleaned, as JSON."""
-    click.echo(json.dumps(data, indent=2, ensure_ascii=True))

@@ -20,8 +20,8 @@ from openclaw_ctx.replay import REPORT_MARK, Replay, as_json, render, render_rep
 from openclaw_ctx.replay import Progress as Report
 from openclaw_ctx.transcript.importers import ENTRY_POINT_GROUP, FORMATS, import_session
 
-from .complaint import complain
-from .options import config_option, echo_json, json_option, load, state_option
+from .options import config_option, json_option, load, state_option
+from .speech import complain, say, say_json
 
 __all__ = ["command"]
 
@@ -106,13 +106,13 @@ def command(
     if report is not None and replays:
         _write_report(report, replays)
         if not as_json:
-            click.echo(f"Report: {clean_text(str(report))}")
+            say(f"Report: {clean_text(str(report))}")
     return max((code for code, _ in problems), default=0)
 
 
 def _show(replays: Sequence[Replay], problems: Sequence[tuple[int, str]], *, rows: bool, json: bool) -> None:
     if json:
-        echo_json({"replays": [as_json(replay) for replay in replays], "errors": [text for _, text in problems]})
+        say_json({"replays": [as_json(replay) for replay in replays], "errors": [text for _, text in problems]})
     elif replays:
         render(replays, Console(), rows=rows)
 

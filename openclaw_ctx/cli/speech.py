@@ -1,0 +1,39 @@
+"""How commands speak: results to stdout, what is wrong to stderr."""
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from openclaw_ctx.log import clean_text
+
+__all__ = ["complain", "say", "say_json"]
+
+_LONGEST_LINE = 2_000
+
+
+def say(text: str, *, error: bool = False) -> None:
+    """
+    Print *text*, whose foreign parts have been cleaned; colours only on a terminal.
+
+    The stream is named, since click would take one of its own, in UTF-8, where
+    the program's takes only ASCII.
+    """
+    click.echo(text, file=sys.stderr if error else sys.stdout)
+
+
+def say_json(data: Any) -> None:
+    """Print *data*, whose foreign text has been cleaned, as JSON."""
+    say(json.dumps(data, indent=2, ensure_ascii=True))
+
+
+def complain(error: Exception) -> str:
+    """Say what is wrong, and return it. Foreign text in it is cleaned, a line at a time."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        sentence = f"{error.filename!r} cannot be used: {error.strerror.lower()}."
+    else:
+        sentence = str(error)
+    cleaned = "\n".join(clean_text(line, limit=_LONGEST_LINE) for line in sentence.split("\n"))
+    say(f"Error: {cleaned}", error=True)
+    return cleaned

@@ -1,0 +1,307 @@
+"""``replay``: recorded sessions through engines, and every way in which that can end."""
+
+import json
+import re
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from tests.cli.conftest import HOSTILE, SECRET, Run
+
+
+def _session(path: Path, turns: int = 3) -> Path:
+    lines = [{"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/"}]
+    parent = None
+    for number in range(turns):
+        for role, text in (("user", f"question {number}"), ("assistant", f"answer {number} " * 30)):
+            message = {"role": role, "content": [{"type": "text", "text": text}]}
+            name = f"{role}{number}"
+            lines.append({"type": "message", "id": name, "parentId": parent, "message": message})
+            parent = name
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+# -- what is shown --------------------------------------------------------------------------------
+
+
+def test_a_session_is_replayed_and_judged(spawn: Run, lighthouse):
+    """One file, no options: the slot's engine, the default budget, a row per turn, a verdict."""
+    done = spawn("replay", lighthouse)
+
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert done.stdout.startswith("lighthouse.jsonl  pi, 225 messages ")
+    assert "legacy at 32,000: 73 calls in 20 turns" in " ".join(done.stdout.split())
+
+
+def test_engines_and_budgets_stand_side_by_side_within_80_columns(run: Run, lighthouse):
+    """Every engine at every budget, once; no line is wider than a terminal, and none ends in an escape code."""
+    done = run(
+        "replay", lighthouse, "-e", "legacy", "-e", "fine", "-e", "legacy", "-b", "8000", "-b", "16000", "--rows"
+    )
+
+    assert done.returncode == 0
+    rows = re.findall(r"^(legacy|fine)\s+(8,000|16,000)\s+73\s+20", done.stdout, re.MULTILINE)
+    assert rows == [("legacy", "8,000"), ("legacy", "16,000"), ("fine", "8,000"), ("fine", "16,000")]
+    assert max(map(cell_len, done.stdout.splitlines())) <= 80
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_json_is_all_that_is_on_stdout(spawn: Run, lighthouse):
+    """Every run with every call; the numbers of a run follow from its calls."""
+    done = spawn("replay", lighthouse, "-e", "legacy", "-e", "nope", "-b", "8000", "-b", "100000", "--json")
+
+    data = json.loads(done.stdout)
+    assert done.returncode == 0
+    (replay,) = data["replays"]
+    assert data["errors"] == []
+    assert [(run["engine"], run["budget"]) for run in replay["runs"]] == [
+        ("legacy", 8_000), ("legacy", 100_000), ("nope", 8_000), ("nope", 100_000),
+    ]  # fmt: skip
+    for one in replay["runs"]:
+        assert len(one["calls"]) == 73
+        assert one["peak_tokens"] == max(call["prompt_tokens"] for call in one["calls"])
+        assert one["compactions"] == sum(call["compactions"] for call in one["calls"])
+        assert sum(one["answered_by"].values()) == 73
+    tight, wide = replay["runs"][:2]
+    assert tight["compactions"] > 0 == wide["compactions"]
+
+
+def test_an_engine_that_is_not_installed_ends_on_legacy_and_says_so(run: Run, lighthouse):
+    """The replay ends well; verdict and JSON name who was asked for, who answered, and why."""
+    shown = run("replay", lighthouse, "-e", "nope")
+    data = json.loads(run("replay", lighthouse, "-e", "nope", "--json").stdout)
+
+    assert shown.returncode == 0
+    assert "asked for nope, answered by legacy" in " ".join(shown.stdout.split())
+    assert "'nope' is not registered" in " ".join(shown.stdout.split())
+    (one,) = data["replays"][0]["runs"]
+    assert one["answered_by"] == {"legacy": 73}
+    assert "not registered" in one["substitution"]
+
+
+def test_an_engine_that_fails_is_answered_for_without_its_secrets(run: Run, lighthouse, tmp_path):
+    """B62, B65: an engine that raises in ``assemble``: legacy answers, the reason is masked and escaped everywhere."""
+    shown = run("replay", lighthouse, "-e", "leaky", "--report", "out.html")
+    as_json = run("replay", lighthouse, "-e", "leaky", "--json")
+
+    assert (shown.returncode, as_json.returncode) == (0, 0)
+    one = json.loads(as_json.stdout)["replays"][0]["runs"][0]
+    assert one["answered_by"] == {"legacy": 73}
+    assert "provider said no" in one["substitution"]
+    report = (tmp_path / "out.html").read_text(encoding="utf-8")
+    for text in (shown.stdout, shown.stderr, as_json.stdout, as_json.stderr, report):
+        assert SECRET not in text
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "\nError: forged" not in text
+
+
+def test_the_strict_policy_refuses_a_stand_in(run: Run, configure, lighthouse):
+    """Under ``slotPolicy: strict`` nobody answers for a missing engine: exit 1, one sentence."""
+    configure("{plugins: {slotPolicy: 'strict'}}")
+
+    done = run("replay", lighthouse, "-e", "nope", "--json")
+
+    assert done.returncode == 1
+    (error,) = json.loads(done.stdout)["errors"]
+    assert "plugins.slotPolicy is 'strict'" in error
+
+
+# -- files that are no sessions -------------------------------------------------------------------
+
+
+def test_a_file_that_is_no_session_is_exit_3_and_one_sentence(spawn: Run, tmp_path):
+    """The file is named, the known formats are, and nothing else is printed."""
+    (tmp_path / "notes.txt").write_text("Buy milk.\n")
+
+    done = spawn("replay", "notes.txt")
+
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert re.fullmatch(r"Error: 'notes\.txt' is not a session in a known format \([\w, -]+\)\.\n", done.stderr)
+
+
+@pytest.mark.parametrize("bad", [pytest.param(0, id="first"), pytest.param(1, id="middle"), pytest.param(2, id="last")])
+def test_one_bad_file_among_several_costs_only_itself(bad, run: Run, tmp_path):
+    """The others are replayed, in order; exit 3; text and JSON name the bad one."""
+    files = [_session(tmp_path / "one.jsonl"), _session(tmp_path / "two.jsonl")]
+    (tmp_path / "bad.jsonl").write_text("no session\n")
+    files.insert(bad, tmp_path / "bad.jsonl")
+
+    done = run("replay", *files, "--json")
+
+    data = json.loads(done.stdout)
+    assert done.returncode == 3
+    assert [replay["source"] for replay in data["replays"]] == ["one.jsonl", "two.jsonl"]
+    assert len(data["errors"]) == 1
+    assert "bad.jsonl" in data["errors"][0]
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "make, code, words",
+    [
+        pytest.param(lambda path: None, 1, "no such file or directory", id="missing"),
+        pytest.param(lambda path: path.mkdir(), 3, "it is a folder", id="a-folder"),
+        pytest.param(lambda path: path.write_bytes(b""), 3, "", id="empty"),
+        pytest.param(lambda path: path.write_bytes(b"\x00" * 4_096), 3, "", id="zeros"),
+        pytest.param(lambda path: path.write_bytes(b"\xff\xfe{\x00}\x00"), 3, "", id="utf-16"),
+        pytest.param(lambda path: path.symlink_to(path), 1, "symbolic links", id="a-link-to-itself"),
+    ],
+)
+def test_a_path_that_cannot_be_read_is_a_sentence(make, code, words, run: Run, tmp_path):
+    """Never a traceback, whatever lies there."""
+    make(tmp_path / "it")
+
+    done = run("replay", "it")
+
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: 'it'")
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+
+
+def test_the_format_can_be_named(run: Run, tmp_path):
+    """Naming it skips the guess; a wrong name for the file is that file's problem."""
+    path = _session(tmp_path / "one.jsonl")
+
+    right, wrong = run("replay", path, "--format", "pi"), run("replay", path, "--format", "claude-code")
+
+    assert right.returncode == 0
+    assert wrong.returncode == 3
+    assert wrong.stderr.count("\n") == 1
+
+
+# -- the recordings -------------------------------------------------------------------------------
+
+
+def test_every_recorded_session_ends_well_through_every_engine(recorded_transcripts: Path, run: Run):
+    """Exit 0, or 3 where the format has no importer; never a traceback; each engine answers what it is asked."""
+    pytest.importorskip("openclaw_ctx_window")
+    codes: dict[int, list[str]] = {0: [], 3: []}
+
+    for path in sorted(path for path in recorded_transcripts.iterdir() if path.is_file()):
+        done = run("replay", path, "-e", "legacy", "-e", "window", "--json")
+        codes[done.returncode].append(path.name)
+        assert done.stderr.count("\n") == (done.returncode == 3), path.name
+        for one in (one for replay in json.loads(done.stdout)["replays"] for one in replay["runs"]):
+            assert set(one["answered_by"]) <= {one["engine"]}, (path.name, one["verdict"])
+
+    assert "pi__large-session.jsonl" in codes[0]
+    assert {"pi", "agentsessions", "taubench", "claudecodelog"} <= {name.split("__")[0] for name in codes[0]}
+    assert len(codes[0]) >= 15
+
+
+# -- the report -----------------------------------------------------------------------------------
+
+
+def test_a_report_is_private_and_is_overwritten_by_the_next(run: Run, tmp_path):
+    """Mode 0600, also over an older one with another mode; nothing else is left in the folder."""
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    report = folder / "out.html"
+    session = _session(tmp_path / "one.jsonl")
+
+    first = run("replay", session, "--report", report)
+    report.chmod(0o644)
+    second = run("replay", session, "-e", "fine", "--report", report)
+
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert first.stdout.endswith(f"Report: {report}\n")
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
+    assert "fine" in report.read_text(encoding="utf-8")
+    assert [path.name for path in folder.iterdir()] == ["out.html"]
+
+
+def test_a_file_that_is_no_report_of_ours_is_not_overwritten(run: Run, tmp_path):
+    """Refused before any work, with the file as it was: the session itself, too."""
+    session = _session(tmp_path / "one.jsonl")
+    page = tmp_path / "mine.html"
+    page.write_text("<!DOCTYPE html><title>openclaw-ctx</title>mine")
+    before = session.read_bytes()
+
+    for path in (page, session):
+        done = run("replay", session, "--report", path)
+
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert "is no report of ours" in done.stderr
+    assert page.read_text().endswith("mine")
+    assert session.read_bytes() == before
+
+
+# -- terminals ------------------------------------------------------------------------------------
+
+
+def test_hostile_names_of_files_and_engines_are_written_out(run: Run, tmp_path):
+    """B64: in tables, verdicts, errors, JSON and the report's name, nothing reaches the terminal raw."""
+    session = _session(tmp_path / f"{HOSTILE.replace('/', '')}.jsonl")
+    report = tmp_path / f"{HOSTILE}.html"
+
+    shown = run("replay", session, "-e", HOSTILE, "-e", "legacy", "--rows", "--report", report)
+    as_json = run("replay", session, "-e", HOSTILE, "--json")
+
+    assert (shown.returncode, as_json.returncode) == (0, 0)
+    json.loads(as_json.stdout)
+    for text in (shown.stdout, shown.stderr, as_json.stdout, as_json.stderr):
+        assert all(line.isprintable() for line in text.split("\n"))
+        assert not re.search(r"^Error: forged", text, re.MULTILINE)
+    assert report.exists()
+
+
+def test_a_terminal_of_ascii_gets_escapes_instead_of_an_end(spawn: Run, tmp_path):
+    """Names in Chinese and a chart of blocks end no replay where stdout takes ASCII only."""
+    session = _session(tmp_path / "静默.jsonl")
+
+    done = spawn("replay", session, "-e", "播客", "--report", tmp_path / "报告.html", PYTHONIOENCODING="ascii")
+    gone = spawn("replay", "没有.jsonl", PYTHONIOENCODING="ascii")
+
+    assert done.returncode == 0
+    assert (done.stdout + done.stderr + gone.stderr).isascii()
+    assert "\\u9759\\u9ed8.jsonl" in done.stdout
+    assert gone.returncode == 1
+    assert "\\u6ca1" in gone.stderr
+
+
+def test_the_progress_bar_is_for_terminals_and_goes_away(terminal, lighthouse):
+    """It shows file, engine and budget while the work goes on, wipes its line, and gives the cursor back."""
+    budgets = [word for number in range(20) for word in ("-b", str(8_000 + number))]
+    replay = terminal("replay", lighthouse, *budgets)
+
+    replay.read_until("lighthouse.jsonl · legacy 80".encode())
+    assert replay.end() == 0
+
+    before, _, result = replay.shown.rpartition(b"\x1b[?25h")
+    assert before.count(b"\x1b[2K") > 1, "each picture of the bar replaces the last"
+    assert "·" not in result.decode()
+    assert "legacy at 8,019: " in result.decode()
+
+
+# -- interruption ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "number, code", [pytest.param(signal.SIGINT, 130, id="ctrl-c"), pytest.param(signal.SIGTERM, 143, id="terminate")]
+)
+@pytest.mark.parametrize("engine", [pytest.param("legacy", id="built-in"), pytest.param("stuck", id="stuck")])
+def test_an_interrupted_replay_leaves_nothing_behind(number, code, engine, terminal, lighthouse, environment, tmp_path):
+    """At once, by its own exit code, without traceback, temporary folder or part of a report; a stuck engine too."""
+    budgets = [word for number in range(200) for word in ("-b", str(8_000 + number))]
+    replay = terminal("replay", lighthouse, "-e", engine, *budgets, "--report", "out.html")
+    replay.read_until(b"stuck now" if engine == "stuck" else b"legacy 80")
+    temporaries = Path(environment["TMPDIR"])
+    assert list(temporaries.iterdir())
+
+    ended = replay.end(number)
+
+    assert ended == code
+    assert b"Traceback" not in replay.shown
+    assert (b"Interrupted." in replay.shown) == (number == signal.SIGINT)
+    assert list(temporaries.iterdir()) == []
+    assert list(tmp_path.glob("*out.html*")) == []
