@@ -135,9 +135,7 @@ class Lane:
 
     def background(self, job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
         """Run *job* on the lane's loop; see :class:`Runner`."""
-        task = asyncio.ensure_future(_contain(job, done))
-        self._held.add(task)
-        task.add_done_callback(self._held.discard)
+        _run_behind(job, done, self._held)
 
     def stop(self) -> None:
         """End the lane; see :class:`Runner`. A lane that is stuck ends with the process."""
@@ -333,9 +331,7 @@ class HostLane:
 
     def background(self, job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
         """Run *job* on the host's loop; see :class:`Runner`."""
-        task = asyncio.ensure_future(_contain(job, done))
-        self._jobs.add(task)
-        task.add_done_callback(self._jobs.discard)
+        _run_behind(job, done, self._jobs)
 
     def stop(self) -> None:
         """Cancel what runs in the background."""
@@ -343,15 +339,27 @@ class HostLane:
             task.cancel()
 
 
-async def _contain(job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
+def _run_behind(job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None], held: set[Any]) -> None:
+    """Run *job* as a task that *held* keeps; tell *done* how it ended, once. To be cancelled is no failure."""
+
+    def ended(task: asyncio.Task[BaseException | None]) -> None:
+        held.discard(task)
+        job.close()  # it may have been cancelled before it began
+        done(None if task.cancelled() else task.result())
+
+    task = asyncio.get_running_loop().create_task(_contain(job))
+    held.add(task)
+    task.add_done_callback(ended)
+
+
+async def _contain(job: Coroutine[Any, Any, object]) -> BaseException | None:
     try:
         await job
     except asyncio.CancelledError:
         raise
     except BaseException as error:  # noqa: BLE001 -- engine code may raise anything; the guard makes it a record
-        done(error)
-    else:
-        done(None)
+        return error
+    return None
 
 
 async def _settle(loop: asyncio.AbstractEventLoop) -> None:

@@ -70,6 +70,8 @@ ENGINES = {
         "    except asyncio.CancelledError: log.append('swallowed')\n"
         "log.append('returned')\nreturn AssembleResult(messages=[])"
     ),
+    "text-blocks": "class Slow(Exception):\n    def __str__(self): gate.wait(); return 'at last'\n"
+    + hook("raise Slow"),
     "blocks-in-thread": hook(
         "await asyncio.to_thread(gate.wait)\nlog.append('returned')\nreturn AssembleResult(messages=[])"
     ),
@@ -129,6 +131,21 @@ class Engine(Plain):
             raise OSError("the index is full")
         self.context.services.background(job(), name="index")
         return IngestResult(ingested=True)
+""",
+    "busy-behind": """
+class Engine(Plain):
+    @hookimpl
+    async def assemble(self, messages):
+        async def job():
+            try:
+                await asyncio.Event().wait()
+            finally:
+                log.append("let go")
+        self.context.services.background(job(), name="index")
+        await asyncio.sleep(0)
+        entered.set()
+        gate.wait()
+        raise ValueError("and yet")
 """,
     "compact-raises": """
 class Engine(Plain):
@@ -198,6 +215,7 @@ async def test_what_a_hook_raises_bars_the_engine_and_legacy_answers(open_host, 
     [
         pytest.param("blocks", ["returned"], id="a def that blocks"),
         pytest.param("blocks-async", ["returned"], id="an async def that blocks"),
+        pytest.param("text-blocks", [], id="an error whose text blocks"),
         pytest.param("waits", [], id="an async def that waits for ever"),
         pytest.param("swallows", ["swallowed", "returned"], id="swallowed cancellation"),
         pytest.param("blocks-in-thread", [], id="blocked in a thread that it awaits"),
@@ -335,6 +353,22 @@ async def test_a_background_job_that_fails_bars_the_engine(open_host, base):
     assert prompt.engine == "legacy"
     assert "OSError: the index is full" in prompt.substitution
     assert (row.record.operation, row.record.owner) == ("background", "plugin:acme-background")
+
+
+async def test_background_jobs_end_with_their_engine(open_host, base):
+    """They are cancelled when it is barred, and listed no longer."""
+    async with open_host("busy-behind") as host, host.session("talk") as session, asyncio.timeout(10):
+        call = asyncio.ensure_future(session.assemble())
+        await asyncio.to_thread(base.entered.wait, 10)
+        assert [job.name for job in host.background_jobs] == ["index"]
+
+        base.gate.set()
+        prompt = await call
+        await asyncio.to_thread(wait_for, lanes())
+
+        assert (prompt.engine, host.background_jobs, base.log) == ("legacy", (), ["let go"])
+        (row,) = host.quarantines()
+    assert row.record.operation == "assemble"
 
 
 async def test_a_compaction_that_raises_is_the_caller_s_to_see(open_host):
