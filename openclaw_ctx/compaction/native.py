@@ -16,7 +16,7 @@ from openclaw_ctx.contract import (
     Message,
     UserMessage,
 )
-from openclaw_ctx.models import summarize_extractively
+from openclaw_ctx.models import HEADING, summarize_extractively
 from openclaw_ctx.transcript import Transcript
 
 from .planner import plan_cut
@@ -76,6 +76,8 @@ def compact_transcript(
     folded = history[:cut]
     if all(isinstance(message, CompactionSummaryMessage) for message in folded):
         return CompactResult(ok=True, compacted=False, reason="nothing to compact")
+    if room < len(HEADING):
+        return CompactResult(ok=False, compacted=False, reason="the budget leaves no room for a summary")
     summary = summarize_extractively(folded, max_chars=room, focus=focus)
     stays = sum(map(count, history[cut:]))
     after = stays + count(CompactionSummaryMessage(summary=summary))

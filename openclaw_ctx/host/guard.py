@@ -25,12 +25,13 @@ from openclaw_ctx.errors import (
 )
 from openclaw_ctx.log import clean_text, describe_error, get_logger
 
+from .discovery import Candidate
 from .engine import BuiltEngine, MakeContext, build_engine
 from .lane import DeadlineExceeded, LaneFault
 from .quarantine import QuarantinePolicy
 from .registry import Registration, Registry
 from .resolver import Selection
-from .results import NEUTRAL, InvalidResult, structure_result
+from .results import NEUTRAL, InvalidResult
 
 __all__ = ["Answer", "Guard", "HookCall", "Serving"]
 
@@ -38,6 +39,8 @@ _log = get_logger()
 
 # A failure of these is the caller's to see; for every other the built-in engine answers.
 _RAISING: Final = frozenset({"compact", "prepare_subagent_spawn"})
+# What an engine can fail before it has any hook.
+_BUILDING: Final = ("resolve", "factory", "contract-validation")
 _ABORT_WORDS: Final = ("abort", "cancel")
 
 
@@ -108,8 +111,12 @@ class Guard:
         self._engine: BuiltEngine | None = None
         self._fallback: BuiltEngine | None = None
         self._building = asyncio.Lock()
+        self._building_fallback = asyncio.Lock()
         self._generation = 0
         self._serving: Serving | None = None
+        self._answering: BuiltEngine | None = None
+        self._trying: BuiltEngine | None = None
+        self._announced: Registration | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -122,15 +129,18 @@ class Guard:
             EngineNotRegisteredError: Not even the built-in engine can.
         """
         serving = self._serving
-        if serving is not None and self._engine is not None and not self._barred(serving.engine_id):
+        if serving is not None and self._registry.quarantine.barred(serving.engine_id) is None:
+            self._answering = self._engine
             return serving
         engine, substitution = await self._current()
-        return self._served_by(engine, substitution)
+        self._answering = engine
+        serving = self._serve(engine, substitution)
+        self._serving = serving if engine is self._engine else None
+        return serving
 
     def implements(self, operation: str) -> bool:
         """Return whether whoever answers now has the hook; false before anybody has been built."""
-        engine = self._engine or self._fallback
-        return engine is not None and engine.implements(operation)
+        return self._answering is not None and self._answering.implements(operation)
 
     async def call(
         self,
@@ -161,18 +171,14 @@ class Guard:
         if self._closed:
             raise SessionClosedError("Host")
         serving = await self.serving()
-        engine = self._engine
+        engine = self._answering
         if engine is None or engine.engine_id == LEGACY_ENGINE_ID:
             return await self._call_fallback(operation, arguments, serving, abort, seconds, check)
-        try:
-            value = await self._attempt(engine, operation, arguments, abort, seconds, check)
-        except _Fault as fault:
-            return await self._contain(engine, fault, arguments, abort, seconds, check)
-        except BaseException:
-            self._registry.quarantine.withdraw(engine.engine_id)
-            raise
-        self._registry.quarantine.succeeded(engine.engine_id)
-        return Answer(value=value, serving=serving)
+        if not engine.implements(operation):
+            return Answer(value=_neutral(operation, "the engine has no such hook"), serving=serving)
+        if not self._registry.quarantine.begin(engine.engine_id):  # somebody else has the try
+            return await self.call(operation, arguments, abort=abort, seconds=seconds, check=check)
+        return await self._call_engine(engine, serving, operation, arguments, abort, seconds, check)
 
     def report_background_failure(self, engine_id: str, error: BaseException) -> None:
         """Note that a job which an engine began has failed; from any thread."""
@@ -184,7 +190,7 @@ class Guard:
         """Dispose the engine and the fallback side by side, each within its deadline."""
         self._closed = True
         built = [engine for engine in (self._engine, self._fallback) if engine is not None]
-        self._engine = self._fallback = self._serving = None
+        self._engine = self._fallback = self._serving = self._answering = None
         seconds = self._deadlines["dispose"]
         await asyncio.gather(*(engine.dispose(seconds=seconds) for engine in built), *self._background)
 
@@ -193,40 +199,78 @@ class Guard:
     async def _current(self) -> tuple[BuiltEngine, str | None]:
         """Return who answers, built; and why it is not the one asked for."""
         async with self._building:
-            selection = self._selection or self._select()
-            self._selection = selection
+            if self._closed:
+                raise SessionClosedError("Host")
+            known = self._selection
+            selection = known or self._look()
             if selection.outcome in {"default", "switched_off"}:
                 if self._strict and selection.outcome == "switched_off":
                     raise SubstitutionRefusedError(selection.asked, selection.reason or "")
                 return await self._legacy(), selection.reason
             barred = self._barred(selection.asked)
             if barred is not None:
+                if self._engine is not None and self._engine is not self._trying:
+                    self._retire(self._engine)  # barred by another host, or by a job behind its hooks
                 return await self._substitute(selection.asked, barred)
             if self._engine is not None:
                 return self._engine, None
-            selection = self._selection = self._select()
-            source = selection.source
-            if source is None:
-                fault = _Fault("resolve", selection.reason or "not registered", None)
-                self._record(selection.asked, "unknown", fault)
-                self._selection = None  # a later registration is seen
-                return await self._substitute(selection.asked, fault.reason)
-            try:
-                self._engine = await self._build(source)
-            except _Fault as fault:
-                self._record(source.engine_id, source.owner, fault)
-                return await self._substitute(selection.asked, fault.reason)
-            self._generation += 1
-            return self._engine, None
+            if known is not None and not self._is_announced_still(selection):
+                selection = self._look()  # it may have been registered anew since
+            if selection.source is None:
+                return await self._pass_over(selection)
+            return await self._build_selected(selection.source)
 
-    async def _build(self, source: Any) -> BuiltEngine:
+    def _look(self) -> Selection:
+        """Look up what the slot comes to. Reads the disk, so not for each call."""
+        selection = self._selection = self._select()
+        record = self._registry.quarantine.record_of(selection.asked)
+        if selection.source is not None and record is not None and record.operation == "resolve":
+            self._registry.quarantine.clear(selection.asked)  # it said that nobody is there
+        return selection
+
+    def _is_announced_still(self, selection: Selection) -> bool:
+        announced = self._announced
+        return announced is not None and self._registry.get(selection.asked) is announced
+
+    async def _pass_over(self, selection: Selection) -> tuple[BuiltEngine, str]:
+        """Answer for an engine that is not there; one that is only announced has not failed."""
+        reason = selection.reason or "not registered"
+        if selection.outcome != "announced":
+            self._record(selection.asked, "unknown", _Fault("resolve", reason, None))
+        elif not self._is_announced_still(selection):
+            self._announced = self._registry.get(selection.asked)
+            _log.warning("engine.passed_over", engine=selection.asked, reason=reason)
+        return await self._substitute(selection.asked, reason)
+
+    async def _build_selected(self, source: Registration | Candidate) -> tuple[BuiltEngine, str | None]:
+        quarantine, engine_id = self._registry.quarantine, source.engine_id
+        if not quarantine.begin(engine_id):
+            return await self._substitute(engine_id, self._barred(engine_id) or "quarantined")
+        try:
+            self._engine = await self._build(source)
+        except _Fault as fault:
+            self._record(engine_id, source.owner, fault)
+            return await self._substitute(engine_id, fault.reason)
+        except BaseException:
+            quarantine.withdraw(engine_id)
+            raise
+        self._generation += 1
+        record = quarantine.record_of(engine_id)
+        if record is not None and record.operation not in _BUILDING:
+            quarantine.withdraw(engine_id)  # that it can be built proves nothing: the next call is its try
+        else:
+            for operation in _BUILDING:
+                quarantine.succeeded(engine_id, operation)
+        return self._engine, None
+
+    async def _build(self, source: Registration | Candidate) -> BuiltEngine:
         try:
             return await build_engine(source, self._make_context, seconds=self._deadlines["factory"])
         except LaneFault as envelope:
             _pass_interrupt(envelope.error)
             error = envelope.error
             operation = "contract-validation" if isinstance(error, EngineContractError) else "factory"
-            raise _Fault(operation, describe_error(error), error) from error
+            raise _Fault(operation, envelope.reason, error) from error
         except DeadlineExceeded as error:
             raise _Fault("factory", str(error), error) from error
 
@@ -246,16 +290,15 @@ class Guard:
         began = time.perf_counter()
         failed = True
         try:
-            raw = await engine.call(operation, arguments, seconds=limit, abort=abort)
-            value = structure_result(operation, raw)
+            value = await engine.call(operation, arguments, seconds=limit, abort=abort)
             value = value if check is None else check(value)
             failed = False
         except LaneFault as envelope:
             error = envelope.error
             _pass_interrupt(error)
-            if _is_abort(error, abort):
+            if _is_abort(envelope, abort):
                 raise error from None
-            raise _Fault(operation, describe_error(error), error) from error
+            raise _Fault(operation, envelope.reason, error) from error
         except (DeadlineExceeded, InvalidResult) as error:
             raise _Fault(operation, str(error), error) from error
         finally:
@@ -270,6 +313,35 @@ class Guard:
                 )
         return value
 
+    async def _call_engine(
+        self,
+        engine: BuiltEngine,
+        serving: Serving,
+        operation: str,
+        arguments: Mapping[str, Any],
+        abort: AbortSignal | None,
+        seconds: float | None,
+        check: Callable[[Any], Any] | None,
+    ) -> Answer:
+        """Call the selected engine, and tell the quarantine how that went."""
+        quarantine = self._registry.quarantine
+        trying = quarantine.record_of(engine.engine_id) is not None
+        if trying:
+            self._trying = engine
+        try:
+            value = await self._attempt(engine, operation, arguments, abort, seconds, check)
+        except _Fault as fault:
+            return await self._contain(engine, fault, arguments, abort, seconds, check)
+        except BaseException:
+            if trying:
+                quarantine.withdraw(engine.engine_id)
+            raise
+        finally:
+            if trying:
+                self._trying = None
+        quarantine.succeeded(engine.engine_id, operation)
+        return Answer(value=value, serving=serving)
+
     async def _contain(
         self,
         engine: BuiltEngine,
@@ -280,9 +352,13 @@ class Guard:
         check: Callable[[Any], Any] | None,
     ) -> Answer:
         """Record a fault, then answer in the engine's place, or tell the caller."""
-        self._record(engine.engine_id, engine.owner, fault)
-        if self._barred(engine.engine_id):
-            self._retire(engine)
+        if self._closed:  # that is why the call ended
+            raise SessionClosedError("Host") from fault
+        # An engine that was let go says nothing of the one that has been registered in its place since.
+        if engine is self._engine:
+            self._record(engine.engine_id, engine.owner, fault)
+            if self._registry.quarantine.record_of(engine.engine_id) is not None:
+                self._retire(engine)
         if fault.operation in _RAISING or self._strict:
             _raise_failed(engine, fault)
         try:
@@ -325,12 +401,13 @@ class Guard:
 
     async def _legacy(self) -> BuiltEngine:
         """Return the built-in engine, built once however many calls fail at the same time."""
-        if self._fallback is None:
-            registration = self._registry.get(LEGACY_ENGINE_ID)
-            if registration is None:
-                raise EngineNotRegisteredError(LEGACY_ENGINE_ID)
-            self._fallback = await self._build_legacy(registration)
-        return self._fallback
+        async with self._building_fallback:
+            if self._fallback is None:
+                registration = self._registry.get(LEGACY_ENGINE_ID)
+                if registration is None:
+                    raise EngineNotRegisteredError(LEGACY_ENGINE_ID)
+                self._fallback = await self._build_legacy(registration)
+            return self._fallback
 
     async def _build_legacy(self, registration: Registration) -> BuiltEngine:
         try:
@@ -367,11 +444,6 @@ class Guard:
             substitution=substitution,
         )
 
-    def _served_by(self, engine: BuiltEngine, substitution: str | None) -> Serving:
-        serving = self._serve(engine, substitution)
-        self._serving = serving if engine is self._engine else None
-        return serving
-
 
 def _raise_failed(engine: BuiltEngine, fault: _Fault) -> NoReturn:
     raise EngineFailedError(engine.engine_id, engine.owner, fault.operation, clean_text(fault.reason)) from fault.cause
@@ -386,11 +458,12 @@ def _pass_interrupt(error: BaseException) -> None:
         raise error
 
 
-def _is_abort(error: BaseException, abort: AbortSignal | None) -> bool:
-    """Whether *error* is the abort that was asked for; without one, an engine's AbortError is a fault."""
+def _is_abort(envelope: LaneFault, abort: AbortSignal | None) -> bool:
+    """Whether what was raised is the abort that was asked for; without one, an engine's AbortError is a fault."""
     if abort is None or not abort.fired:
         return False
+    error = envelope.error
     if error is abort.reason or isinstance(error, AbortError | asyncio.CancelledError):
         return True
-    text = describe_error(error).lower()
+    text = envelope.reason.lower()
     return any(word in text for word in _ABORT_WORDS)

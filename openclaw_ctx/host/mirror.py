@@ -1,5 +1,5 @@
 """
-Quarantine records on disk: one small file for each engine and process.
+Quarantine records on disk: one small file for each engine and whoever barred it.
 
 A row is believed while the process that wrote it lives. Its start time is kept
 beside its pid, so that a reused pid is not believed; a row that cannot be
@@ -24,6 +24,8 @@ MAX_ROWS: Final = 64
 _START_TOLERANCE_SECONDS: Final = 1.0
 # Tells this incarnation of the process from an earlier one of the same pid.
 _TOKEN: Final = secrets.token_hex(16)
+_YEAR_10000_MS: Final = 253_402_300_800_000
+_LARGEST_PID: Final = 2**31 - 1
 
 
 @attrs.frozen(kw_only=True)
@@ -54,10 +56,16 @@ class MirrorRow:
 
 
 class QuarantineMirror:
-    """A folder of rows. Made when the first row is written, never by reading or clearing."""
+    """
+    A folder of rows. Made when the first row is written, never by reading or clearing.
+
+    Each mirror writes rows of its own, so two registries of one process that
+    share a folder do not lift each other's quarantines.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._tag = secrets.token_hex(4)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, QuarantineMirror) and other.folder == self.folder
@@ -66,7 +74,7 @@ class QuarantineMirror:
         return hash(self.folder)
 
     def write(self, record: QuarantineRecord) -> bool:
-        """Write this process's row for the engine; return whether that worked."""
+        """Write the mirror's row for the engine; return whether that worked. No more than 64 rows are kept."""
         row = {
             "engineId": record.engine_id,
             "owner": record.owner,
@@ -82,17 +90,19 @@ class QuarantineMirror:
         temporary = path.with_suffix(f".{secrets.token_hex(4)}.tmp")
         try:
             make_private_folder(self.folder)
+            if not self._make_room(path):
+                return False
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(descriptor, "w", encoding="utf-8") as out:  # noqa: PTH123 -- the mode is given at creation
                 json.dump(row, out)
             temporary.replace(path)
-            self._prune()
         except OSError:
+            self._remove(temporary)
             return False
         return True
 
     def holds(self, record: QuarantineRecord) -> bool:
-        """Return whether this process's row for the record's engine is still there; true where unknowable."""
+        """Return whether the mirror's row for the record's engine is still there; true where unknowable."""
         try:
             self._path(record.engine_id).stat()
         except FileNotFoundError:
@@ -102,7 +112,7 @@ class QuarantineMirror:
         return True
 
     def clear(self, engine_id: str) -> None:
-        """Remove this process's row for the engine; rows of other processes stay."""
+        """Remove the mirror's row for the engine; the rows of others stay."""
         self._remove(self._path(engine_id))
 
     def release(self, engine_id: str) -> list[MirrorRow]:
@@ -119,7 +129,7 @@ class QuarantineMirror:
         return sorted(found, key=lambda row: (row.record.failed_at, row.record.engine_id, row.pid))
 
     def _path(self, engine_id: str) -> Path:
-        return self.folder / f"{safe_name(engine_id)}.{os.getpid()}.json"
+        return self.folder / f"{safe_name(engine_id)}.{os.getpid()}.{self._tag}.json"
 
     def _rows(self) -> list[tuple[Path, MirrorRow | None]]:
         try:
@@ -128,14 +138,19 @@ class QuarantineMirror:
             return []
         return [(path, _read_row(path)) for path in paths]
 
-    def _prune(self) -> None:
-        rows = self._rows()
-        excess = len(rows) - MAX_ROWS
+    def _make_room(self, path: Path) -> bool:
+        """
+        Remove rows of the dead until *path* may be written; return whether it may.
+
+        A row of the living is a quarantine that holds, and a foreign file in the
+        folder is nobody's row: both stay.
+        """
+        rows = [(other, row) for other, row in self._rows() if other != path and _parse(other) is not None]
+        excess = len(rows) + 1 - MAX_ROWS
         if excess > 0:
-            # The dead first; a foreign file in the folder is nobody's row and stays.
-            gone = [path for path, row in rows if row is None and _is_row(path)]
-            for path in gone[:excess]:
-                self._remove(path)
+            gone = [other for other, row in rows if row is None]
+            excess -= sum(map(self._remove, gone[:excess]))
+        return excess <= 0
 
     @staticmethod
     def _remove(path: Path) -> bool:
@@ -144,10 +159,6 @@ class QuarantineMirror:
         except OSError:
             return False
         return True
-
-
-def _is_row(path: Path) -> bool:
-    return _parse(path) is not None
 
 
 def _parse(path: Path) -> dict[str, Any] | None:
@@ -165,12 +176,12 @@ def _read_row(path: Path) -> MirrorRow | None:
         return None
     texts = [row.get(key) for key in ("engineId", "operation", "reason")]
     pid = row.get("processId")
-    times = [row.get("failedAtMs"), row.get("recordedAtMs")]
+    failed_at, recorded_at = _time_of(row.get("failedAtMs")), _time_of(row.get("recordedAtMs"))
     if not all(isinstance(text, str) and text.strip() for text in texts):
         return None
-    if isinstance(pid, bool) or not isinstance(pid, int) or pid <= 0:
+    if isinstance(pid, bool) or not isinstance(pid, int) or not 0 < pid <= _LARGEST_PID:
         return None
-    if not all(isinstance(at, int | float) and not isinstance(at, bool) and abs(at) < 1e15 for at in times):  # noqa: PLR2004 -- NaN and infinity fail it too
+    if failed_at is None or recorded_at is None:
         return None
     own = pid == os.getpid()
     if own and row.get("processToken") != _TOKEN:
@@ -184,7 +195,7 @@ def _read_row(path: Path) -> MirrorRow | None:
         owner=owner if isinstance(owner, str) and owner.strip() else None,
         operation=texts[1] or "",
         reason=texts[2] or "",
-        failed_at=float(times[0] or 0) / 1000,
+        failed_at=failed_at / 1000,
     )
     return MirrorRow(record=record, pid=pid, own=own, verified=lives is True)
 
@@ -196,10 +207,17 @@ def _lives(pid: int, started: object) -> bool | None:
 
     if not psutil.pid_exists(pid):
         return False
-    live = _start_time(pid)
-    if live is None or not isinstance(started, int | float):
+    live, written = _start_time(pid), _time_of(started)
+    if live is None or written is None:
         return None
-    return abs(live - started) <= _START_TOLERANCE_SECONDS
+    return abs(live - written) <= _START_TOLERANCE_SECONDS
+
+
+def _time_of(value: object) -> float | None:
+    """Return a time that a calendar knows; NaN, infinity and numbers beyond all dates are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _YEAR_10000_MS:
+        return None
+    return float(value)
 
 
 def _start_time(pid: int) -> float | None:

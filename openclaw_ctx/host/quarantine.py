@@ -30,7 +30,7 @@ class QuarantinePolicy:
     When an engine is barred, and for how long.
 
     Attributes:
-        failures: Consecutive failures that it takes.
+        failures: Consecutive failures of one operation that it takes.
         probation_seconds: After that long the engine gets one try, and twice as
             long after each further failure; ``None``: no try.
     """
@@ -43,12 +43,14 @@ class QuarantinePolicy:
 class _Standing:
     """How an engine stands with one process."""
 
-    failures: int = 0
+    failures: dict[str, int] = attrs.field(factory=dict)
     record: QuarantineRecord | None = None
     rows: list[tuple[QuarantineMirror, QuarantineRecord]] = attrs.field(factory=list)
     backoff: int = 1
     retry_at: float | None = None
     trying: bool = False
+    unproven: str | None = None
+    """The operation that last barred the engine and has not succeeded since."""
 
 
 class Quarantine:
@@ -68,23 +70,38 @@ class Quarantine:
 
     def barred(self, engine_id: str) -> QuarantineRecord | None:
         """
-        Return why the engine must not be called, or ``None`` where it may.
+        Return why the engine must not be called now, or ``None`` where it may.
 
-        Where probation has come, one caller gets ``None`` and has the try.
+        It may where probation has come and nobody has the try: :meth:`begin` takes it.
         """
-        standing = self._standings.get(engine_id)
-        if standing is None or standing.record is None:
+        if engine_id not in self._standings:
             return None
         with self._lock:
-            if any(not mirror.holds(record) for mirror, record in standing.rows):
-                # Another process took the row away: somebody released the engine.
-                _log.info("engine.released", engine=engine_id, owner=standing.record.owner)
-                self._forget(engine_id)
-                return None
-            if standing.retry_at is not None and not standing.trying and self._clock() >= standing.retry_at:
-                standing.trying = True
+            standing = self._standing(engine_id)
+            if standing is None or standing.record is None or self._is_due(standing):
                 return None
             return standing.record
+
+    def record_of(self, engine_id: str) -> QuarantineRecord | None:
+        """Return the record that stands, whether probation has come or not."""
+        standing = self._standings.get(engine_id)
+        return None if standing is None else standing.record
+
+    def begin(self, engine_id: str) -> bool:
+        """
+        Return whether the engine may be called now; where that is its try, the caller has it.
+
+        Whoever has it ends it by :meth:`succeeded`, :meth:`record` or :meth:`withdraw`.
+        """
+        if engine_id not in self._standings:
+            return True
+        with self._lock:
+            standing = self._standing(engine_id)
+            if standing is None or standing.record is None:
+                return True
+            due = self._is_due(standing)
+            standing.trying = standing.trying or due
+            return due
 
     def record(
         self, engine_id: str, *, owner: str, operation: str, reason: str, policy: QuarantinePolicy
@@ -97,45 +114,60 @@ class Quarantine:
         now = self._clock()
         with self._lock:
             standing = self._standings.setdefault(engine_id, _Standing())
-            standing.failures += 1
             fresh = QuarantineRecord(
                 engine_id=engine_id, owner=owner, operation=operation, reason=reason, failed_at=now
             )
             if standing.record is not None:
                 if standing.trying:
                     standing.trying = False
-                    standing.backoff = min(_MAX_BACKOFF, standing.backoff * 2)
-                    standing.retry_at = self._retry_at(policy, standing)
+                    self._put_off(standing, policy)
                 return standing.record
-            if standing.failures < policy.failures:
+            failures = standing.failures[operation] = standing.failures.get(operation, 0) + 1
+            if failures < policy.failures:
                 _log.warning(
                     "engine.failed", engine=engine_id, owner=owner, operation=operation, reason=reason,
-                    failures=standing.failures, allowed=policy.failures - 1,
+                    failures=failures, allowed=policy.failures - 1,
                 )  # fmt: skip
                 return fresh
             standing.record = fresh
-            standing.retry_at = self._retry_at(policy, standing)
+            self._put_off(standing, policy)
+            standing.unproven = operation
             standing.rows = [(mirror, fresh) for mirror in self._mirrors if mirror.write(fresh)]
         _log.error("engine.quarantined", engine=engine_id, owner=owner, operation=operation, reason=reason)
         return fresh
 
-    def succeeded(self, engine_id: str) -> None:
-        """Note a good answer: failures in a row end here, and so does a probation."""
-        standing = self._standings.get(engine_id)
-        if standing is None:
+    def succeeded(self, engine_id: str, operation: str) -> None:
+        """
+        Note a good answer: the operation's failures in a row end here, and so does a probation.
+
+        The longer wait stays until the operation that barred the engine has succeeded:
+        an engine that meets a session well and fails the turn has not proven itself.
+        """
+        if engine_id not in self._standings:
             return
         with self._lock:
-            if standing.record is None:
-                standing.failures = 0
-            elif standing.trying:
+            standing = self._standings.get(engine_id)
+            if standing is None:
+                return
+            standing.failures.pop(operation, None)
+            if standing.record is not None and standing.trying:
                 _log.info("engine.restored", engine=engine_id, owner=standing.record.owner)
-                self._forget(engine_id)
+                standing.record = standing.retry_at = None
+                standing.trying = False
+                standing.failures.clear()
+                self._clear_rows(engine_id, standing)
+            if standing.unproven == operation:
+                standing.unproven = None
+                standing.backoff = 1
+            if standing.record is None and standing.unproven is None and not standing.failures:
+                del self._standings[engine_id]
 
     def withdraw(self, engine_id: str) -> None:
         """Note that a try ended without an answer, since its caller gave up; the next caller has it."""
-        standing = self._standings.get(engine_id)
-        if standing is not None:
-            standing.trying = False
+        with self._lock:
+            standing = self._standings.get(engine_id)
+            if standing is not None:
+                standing.trying = False
 
     def clear(self, engine_id: str) -> bool:
         """Forget the engine's failures, in the process and in this process's rows on disk."""
@@ -147,7 +179,8 @@ class Quarantine:
     def records(self) -> list[QuarantineRecord]:
         """Return the process's records, oldest first."""
         with self._lock:
-            found = [standing.record for standing in self._standings.values() if standing.record is not None]
+            standings = [self._standing(engine_id) for engine_id in list(self._standings)]
+        found = [standing.record for standing in standings if standing is not None and standing.record is not None]
         return sorted(found, key=lambda record: record.failed_at)
 
     def rows(self) -> list[MirrorRow]:
@@ -163,14 +196,34 @@ class Quarantine:
                     others[engine_id] = row
         return own + sorted(others.values(), key=lambda row: row.record.engine_id)
 
-    def _retry_at(self, policy: QuarantinePolicy, standing: _Standing) -> float | None:
-        if policy.probation_seconds is None:
-            return None
-        return self._clock() + policy.probation_seconds * standing.backoff
+    def _standing(self, engine_id: str) -> _Standing | None:
+        """Return how the engine stands, once a release by another process has been seen."""
+        standing = self._standings.get(engine_id)
+        if standing is None or standing.record is None:
+            return standing
+        if all(mirror.holds(record) for mirror, record in standing.rows):
+            return standing
+        _log.info("engine.released", engine=engine_id, owner=standing.record.owner)
+        self._forget(engine_id)
+        return None
+
+    def _is_due(self, standing: _Standing) -> bool:
+        return standing.retry_at is not None and not standing.trying and self._clock() >= standing.retry_at
+
+    def _put_off(self, standing: _Standing, policy: QuarantinePolicy) -> None:
+        """Set when the next try is: twice as far off as the last time, unless the engine has proven itself since."""
+        if standing.unproven is not None:
+            standing.backoff = min(_MAX_BACKOFF, standing.backoff * 2)
+        seconds = policy.probation_seconds
+        standing.retry_at = None if seconds is None else self._clock() + seconds * standing.backoff
 
     def _forget(self, engine_id: str) -> None:
         standing = self._standings.pop(engine_id, None)
-        if standing is None:
-            return
-        for mirror in self._mirrors:
+        if standing is not None:
+            self._clear_rows(engine_id, standing)
+
+    @staticmethod
+    def _clear_rows(engine_id: str, standing: _Standing) -> None:
+        for mirror, _ in standing.rows:
             mirror.clear(engine_id)
+        standing.rows = []

@@ -36,6 +36,11 @@ class Registration:
     factory: EngineFactory
     lifecycle: Literal["runtime", "discovery"] = "runtime"
 
+    @property
+    def is_runtime(self) -> bool:
+        """Whether the engine can serve, rather than only be known of."""
+        return self.lifecycle == "runtime"
+
 
 class Registry:
     """Registrations by engine id, and the quarantine of those engines. Safe from any thread."""

@@ -6,7 +6,9 @@ off is replaced by ``legacy`` in silence, since that is what was asked for; one
 that is missing, or offered by two, is a refusal, and a refusal is data.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -18,9 +20,16 @@ from .registry import Registration, Registry
 
 __all__ = ["EngineOffer", "Policy", "Selection", "SelectionOutcome", "offers", "select"]
 
-SelectionOutcome: TypeAlias = Literal["default", "selected", "switched_off", "refused"]
+SelectionOutcome: TypeAlias = Literal["default", "selected", "switched_off", "announced", "refused"]
 
+_SEPARATORS: Final = re.compile(r"[-_.]+")
 _NO_ENGINE: Final = frozenset({"", "none", LEGACY_ENGINE_ID})
+
+
+def _lists(names: AbstractSet[str], distribution: str) -> bool:
+    """Tell whether one of *names* is the distribution's, spelled as a person may spell it."""
+    wanted = _SEPARATORS.sub("-", distribution.lower())
+    return any(_SEPARATORS.sub("-", name) == wanted for name in names)
 
 
 def _normal(names: Sequence[str]) -> frozenset[str]:
@@ -61,11 +70,16 @@ class Policy:
         key = engine_id.strip().lower()
         if key in self.deny:
             return f"{engine_id!r} is in plugins.deny"
-        if distribution is not None and distribution in self.deny:
+        if distribution is not None and _lists(self.deny, distribution):
             return f"its distribution {distribution!r} is in plugins.deny"
         if any(name.strip().lower() == key and not on for name, on in self.entries_enabled.items()):
             return f"plugins.entries.{engine_id}.enabled is false"
         return None
+
+    def lacks(self, engine_id: str) -> str | None:
+        """Return what keeps an engine that is not forbidden from being configured, or ``None``."""
+        unset = self.unset_variables.get(engine_id)
+        return f"its configuration names unset variables: {', '.join(unset)}" if unset else None
 
 
 @attrs.frozen(kw_only=True)
@@ -77,7 +91,8 @@ class Selection:
         asked: The id that the slot names.
         engine_id: The id that serves: *asked*, or ``legacy``.
         outcome: ``default`` (nothing was asked for), ``selected``,
-            ``switched_off`` (by the configuration: normal), ``refused``.
+            ``switched_off`` (by the configuration: normal), ``announced`` (an engine that so far exists for
+            discovery only), ``refused``.
         reason: Why *asked* does not serve; ``None`` where it does.
         owner: Who offers what serves.
         source: What to build: a registration, or a distribution's entry point.
@@ -112,26 +127,23 @@ def select(policy: Policy, registry: Registry, discovery: Discovery) -> Selectio
     if forbidden is not None:
         return _legacy(asked, "switched_off", forbidden)
     registration = registry.get(asked)
-    if registration is not None and registration.lifecycle == "runtime":
-        return _chosen(asked, registration, registration.owner)
+    if registration is not None and registration.is_runtime:
+        return _chosen(asked, registration, policy)
     owners = [candidate for candidate in discovery.candidates if candidate.engine_id == asked]
     permitted = [candidate for candidate in owners if policy.forbids(asked, candidate.distribution) is None]
     if owners and not permitted:
         reason = policy.forbids(asked, owners[0].distribution)
         return _legacy(asked, "switched_off", reason)
     if len(permitted) > 1:
-        allowed = [candidate for candidate in permitted if candidate.distribution in policy.allow]
+        allowed = [candidate for candidate in permitted if _lists(policy.allow, candidate.distribution)]
         permitted = allowed or permitted
     if len(permitted) == 1:
-        unset = policy.unset_variables.get(asked)
-        if unset:
-            return _legacy(asked, "refused", f"its configuration names unset variables: {', '.join(unset)}")
-        return _chosen(asked, permitted[0], permitted[0].owner)
+        return _chosen(asked, permitted[0], policy)
     if permitted:
         names = " and ".join(repr(candidate.distribution) for candidate in permitted)
         return _legacy(asked, "refused", f"it is offered by {names}: list one of them in plugins.deny or plugins.allow")
     if registration is not None:
-        return _legacy(asked, "refused", f"context engine {asked!r} is available for discovery only")
+        return _legacy(asked, "announced", f"context engine {asked!r} is available for discovery only")
     return _legacy(asked, "refused", f"context engine {asked!r} is not registered")
 
 
@@ -144,12 +156,13 @@ def offers(policy: Policy, registry: Registry, discovery: Discovery) -> tuple[En
             owner=registration.owner,
             version=None,
             location=None,
-            selected=selection.engine_id == registration.engine_id,
-            refusal=None if registration.engine_id == LEGACY_ENGINE_ID else policy.forbids(registration.engine_id),
+            selected=selection.source is registration
+            or selection.engine_id == registration.engine_id == LEGACY_ENGINE_ID,
+            refusal=_refusal_of_registration(registration, policy),
         )
         for registration in registry.registrations()
     ]
-    registered = {registration.engine_id for registration in registry.registrations()}
+    registered = {registration.engine_id for registration in registry.registrations() if registration.is_runtime}
     found.extend(
         EngineOffer(
             engine_id=candidate.engine_id,
@@ -162,6 +175,13 @@ def offers(policy: Policy, registry: Registry, discovery: Discovery) -> tuple[En
         for candidate in discovery.candidates
     )
     return tuple(sorted(found, key=lambda offer: (offer.engine_id, offer.owner)))
+
+
+def _refusal_of_registration(registration: Registration, policy: Policy) -> str | None:
+    if registration.engine_id == LEGACY_ENGINE_ID:
+        return None
+    forbidden = policy.forbids(registration.engine_id) or policy.lacks(registration.engine_id)
+    return forbidden or (None if registration.is_runtime else "it is available for discovery only")
 
 
 def _refusal(
@@ -180,6 +200,9 @@ def _refusal(
         other is not candidate and other.engine_id == candidate.engine_id for other in discovery.candidates
     ):
         return "another distribution offers the same id"
+    lacking = policy.lacks(candidate.engine_id)
+    if lacking is not None:
+        return lacking
     missing = candidate.missing_extras()
     if missing:
         return f"it needs the extra {', '.join(missing)} of {candidate.distribution}"
@@ -190,5 +213,8 @@ def _legacy(asked: str, outcome: SelectionOutcome, reason: str | None) -> Select
     return Selection(asked=asked, engine_id=LEGACY_ENGINE_ID, outcome=outcome, reason=reason, owner="core")
 
 
-def _chosen(asked: str, source: Registration | Candidate, owner: str) -> Selection:
-    return Selection(asked=asked, engine_id=asked, outcome="selected", owner=owner, source=source)
+def _chosen(asked: str, source: Registration | Candidate, policy: Policy) -> Selection:
+    lacking = policy.lacks(asked)
+    if lacking is not None:
+        return _legacy(asked, "refused", lacking)
+    return Selection(asked=asked, engine_id=asked, outcome="selected", owner=source.owner, source=source)

@@ -26,8 +26,9 @@ __all__ = ["HEADING", "summarize_extractively"]
 HEADING: Final = "Extractive summary: lines copied from the earlier conversation; no model was asked."
 
 # Shares of the room that each section may take; what one leaves, the next ones have.
+_LATEST: Final = "## Latest request"
 _SHARES: Final = (
-    ("## Latest request", 0.15),
+    (_LATEST, 0.15),
     ("## Earlier summary", 0.20),
     ("## Requests", 0.25),
     ("## Identifiers", 0.10),
@@ -35,6 +36,7 @@ _SHARES: Final = (
     ("## Failures", 0.10),
     ("## Answers", 1.0),
 )
+_GAP: Final = " ... "
 _LINE_CHARS: Final = 240
 _REQUEST_CHARS: Final = 800
 _IDENTIFIER: Final = re.compile(
@@ -64,6 +66,8 @@ def summarize_extractively(messages: Sequence[Message], *, max_chars: int, focus
     for title, share in _SHARES:
         found = sections.get(title, [])
         limit = min(room, max(int((max_chars - len(HEADING)) * share), 0)) - len(title) - 2
+        if title == _LATEST:
+            found = [_shortened(text, limit - 1) for text in found]  # in part rather than not at all
         kept = _fitting(found, limit)
         if kept:
             block = f"\n{title}\n" + "\n".join(kept)
@@ -79,7 +83,7 @@ def _sections(messages: Sequence[Message]) -> dict[str, list[str]]:
     answers = [m.text for m in messages if isinstance(m, AssistantMessage) and m.text.strip()]
     commands, failures = _work(messages)
     return {
-        "## Latest request": [_shortened(requests[-1], _REQUEST_CHARS)] if requests else [],
+        _LATEST: [_shortened(requests[-1], _REQUEST_CHARS)] if requests else [],
         "## Earlier summary": [line for text in summaries for line in _without_frame(text)],
         "## Requests": [f"- {_line(text)}" for text in _both_ends(requests[:-1])],
         "## Identifiers": [f"- {name}" for name in _identifiers(requests + answers)],
@@ -133,12 +137,12 @@ def _newest_once(lines: list[str]) -> list[str]:
 
 
 def _fitting(lines: Iterable[str], limit: int) -> list[str]:
+    """Return those of *lines* that fit, whole; one that is too long keeps no other out."""
     kept: list[str] = []
     for line in lines:
-        if len(line) + 1 > limit:
-            break
-        kept.append(line)
-        limit -= len(line) + 1
+        if line and len(line) < limit:
+            kept.append(line)
+            limit -= len(line) + 1
     return kept
 
 
@@ -149,5 +153,5 @@ def _line(text: str) -> str:
 def _shortened(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
-    head, tail = limit * 3 // 4, limit // 4 - 5
-    return f"{text[:head]} ... {text[-tail:]}"
+    head, tail = limit * 3 // 4, limit // 4 - len(_GAP)
+    return f"{text[:head]}{_GAP}{text[-tail:]}" if tail > 0 else text[: max(0, limit)]
