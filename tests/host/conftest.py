@@ -6,12 +6,19 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 import pytest
+import structlog
 
 from openclaw_ctx import Host, Registry
 from openclaw_ctx.assembly import Opening
 from tests.host.faulty import imported_from, install_engines
 
 OpenHost: TypeAlias = Callable[..., Opening[Host]]
+
+
+@pytest.fixture(autouse=True)
+def _plain_logging() -> None:
+    """Events go to the standard library's logger, as in a program that has set up nothing; a test of a command may."""
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="module")
