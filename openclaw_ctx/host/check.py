@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from openclaw_ctx.contract import AssembleResult, Message, UserMessage
-from openclaw_ctx.transcript import History, repair_pairs
+from openclaw_ctx.contract import AssembleResult, Message, ToolResultMessage, UserMessage
+from openclaw_ctx.transcript import repair_pairs
 
 from .results import InvalidResult
 
@@ -41,7 +41,7 @@ def check_prompt(
     Costs what the result holds, whatever the history's length.
 
     Raises:
-        InvalidResult: There are no messages although the history has some.
+        InvalidResult: There is nothing to send although the history has something.
     """
     messages = result.messages
     if not messages and history:
@@ -65,26 +65,29 @@ def check_prompt(
     if asked is not None and not _holds(messages, asked):
         messages = _with(messages, asked, history)
         repairs.append("the turn's user message restored")
+    if not messages and not all(isinstance(message, ToolResultMessage) for message in history):
+        raise InvalidResult("assemble", f"tool results without their calls alone, of a history of {len(history)}")
     return CheckedPrompt(messages=messages, estimated_tokens=sum(map(count, messages)), repairs=tuple(repairs))
 
 
-def _last_user_message(history: Sequence[Message]) -> Message | None:
+def _last_user_message(history: Sequence[Message]) -> UserMessage | None:
     return next((message for message in reversed(history) if isinstance(message, UserMessage)), None)
 
 
-def _holds(messages: Sequence[Message], asked: Message) -> bool:
-    return isinstance(messages, History) or any(
+def _holds(messages: Sequence[Message], asked: UserMessage) -> bool:
+    """Return whether *asked* is there: itself, or written anew by an engine that keeps no entry ids."""
+    return any(
         message is asked
         or (
             isinstance(message, UserMessage)
-            and (message.entry_id == asked.entry_id or message.content == asked.content)  # type: ignore[union-attr]
+            and (message.content == asked.content if message.entry_id is None else message.entry_id == asked.entry_id)
         )
         for message in reversed(messages)
     )
 
 
 def _with(messages: Sequence[Message], asked: Message, history: Sequence[Message]) -> tuple[Message, ...]:
-    """Put *asked* before the first message that the history has behind it, else at the end."""
+    """Put *asked* before the first message that the history has behind it, else at the end; no pair is parted."""
     later: set[object] = set()
     for message in reversed(history):
         if message is asked:
@@ -93,4 +96,6 @@ def _with(messages: Sequence[Message], asked: Message, history: Sequence[Message
     position = next(
         (i for i, m in enumerate(messages) if m.entry_id is not None and m.entry_id in later), len(messages)
     )
+    while position < len(messages) and isinstance(messages[position], ToolResultMessage):
+        position += 1
     return (*messages[:position], asked, *messages[position:])

@@ -7,7 +7,7 @@ is read from the file at first use, so a history costs what is looked at.
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -23,15 +23,19 @@ from openclaw_ctx.contract import (
     message_from_wire,
 )
 
-__all__ = ["Entry", "decode_json", "decode_lines", "encode_json", "message_of"]
+__all__ = ["LINE_KEYS", "Entry", "decode_entry", "decode_json", "encode_json", "message_of", "read_entry"]
+
+LINE_KEYS: Final = frozenset({"type", "id", "parentId", "timestamp"})
+"""What every line has; all else on it belongs to its type."""
 
 _MESSAGE_TYPES: Final = frozenset({"message", "custom_message", "branch_summary"})
 _BOUNDARY_TYPES: Final = frozenset({"compaction", "reset"})
-_OURS: Final = "\uffff"  # a noncharacter: no key of a transcript begins with it, so these are never decoded
+_OURS: Final = "\uffff"  # a noncharacter: these fields are the reader's, and it sets all three
+# What damage leaves around a record: zeroed blocks, foreign line ends, a byte order mark.
+_AROUND: Final = b"\x00\r \t\xef\xbb\xbf"
 
 
 class _MessageHead(msgspec.Struct, gc=False):
-    role: str | None = None
     exclude_from_context: bool | None = msgspec.field(default=None, name="excludeFromContext")
 
 
@@ -72,84 +76,76 @@ class Entry(msgspec.Struct, gc=False):
         return self.type in _MESSAGE_TYPES
 
 
-    def hide(self, *, hidden: bool) -> None:
-        """Say whether the model is kept from this line's message."""
-        self.head = _MessageHead(exclude_from_context=hidden)
+decode_entry = msgspec.json.Decoder(Entry).decode
+"""Return the entry on a line that is in order; anything else raises, and :func:`read_entry` is for that."""
 
-
-_decode_entry = msgspec.json.Decoder(Entry).decode
 _decode_any = msgspec.json.Decoder().decode
 _encode_any = msgspec.json.Encoder().encode
 
 
-def decode_lines(data: bytes, offset: int, number: int, warn: Callable[[str], None]) -> Iterator[Entry]:
+def read_entry(line: bytes) -> Entry:
     """
-    Yield the entries of whole lines that begin at *offset* of the file and at line *number*.
+    Return the entry on a line, whatever is odd about its fields.
 
-    A line ends at LF alone: the other line separators of Unicode are text. What
-    is no entry is passed over with a warning that names its line.
+    Raises:
+        ValueError: There is none; a sentence says why.
     """
-    decode = _decode_entry
-    for line in data.split(b"\n"):
-        length = len(line)
-        if length:
-            try:
-                entry = decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                found = _decode_odd_line(line, number, warn)
-                if found is not None:
-                    found.offset, found.length = offset, length
-                    yield found
-            else:
-                entry.offset = offset
-                entry.length = length
-                yield entry
-        offset += length + 1
-        number += 1
-
-
-def _decode_odd_line(line: bytes, number: int, warn: Callable[[str], None]) -> Entry | None:
-    text = line.strip(b"\x00\r \t\xef\xbb\xbf")
-    if not text:
-        if b"\x00" in line:
-            warn(f"line {number}: {len(line)} NUL bytes, passed over")
-        return None
     try:
-        data = decode_json(text)
-    except ValueError:
-        warn(f"line {number}: not JSON, passed over ({len(line)} bytes)")
-        return None
+        entry = decode_entry(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        try:
+            data = decode_json(line)
+        except ValueError as error:
+            problem = "not JSON"
+            raise ValueError(problem) from error
+    else:
+        entry.message = None
+        return entry
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
-        warn(f"line {number}: not an entry, passed over ({len(line)} bytes)")
-        return None
-    entry = Entry(type=data["type"])
-    for name, key in (("id", "id"), ("parent_id", "parentId"), ("first_kept_id", "firstKeptEntryId")):
-        if isinstance(data.get(key), str):
-            setattr(entry, name, data[key])
-    if isinstance(data.get("summary"), str):
-        entry.summary = data["summary"]
-    message = data.get("message")
-    if isinstance(message, dict):
-        entry.head = _MessageHead(exclude_from_context=message.get("excludeFromContext") is True)
-    return entry
+        problem = "not an entry"
+        raise ValueError(problem)  # noqa: TRY004 -- what a line holds is a value
+    message, index = data.get("message"), data.get("firstKeptEntryIndex")
+    hidden = isinstance(message, dict) and message.get("excludeFromContext") is True
+    return Entry(
+        type=data["type"],
+        id=_text(data.get("id")),
+        parent_id=_text(data.get("parentId")),
+        first_kept_id=_text(data.get("firstKeptEntryId")),
+        first_kept_index=index if type(index) is int else None,
+        summary=_text(data.get("summary")),
+        head=_MessageHead(exclude_from_context=True) if hidden else None,
+    )
+
+
+def _text(value: JSON) -> Any:
+    return value if isinstance(value, str) else None
 
 
 def decode_json(data: bytes) -> JSON:
     """
     Return the JSON value in *data*; lone surrogates, NaN and long integers too.
 
+    An integer of more digits than Python reads (4300) comes back as text.
+
     Raises:
         ValueError: There is none.
     """
-    text = data.strip(b"\x00\r \t\xef\xbb\xbf")
+    text = data.strip(_AROUND)
     try:
         return _decode_any(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         try:
-            return json.loads(text.decode("utf-8", "replace"))
+            return json.loads(text.decode("utf-8", "replace"), strict=False, parse_int=_integer)
         except RecursionError as error:
             message = "nested too deeply"
             raise ValueError(message) from error
+
+
+def _integer(digits: str) -> int | str:
+    try:
+        return int(digits)
+    except ValueError:
+        return digits
 
 
 def encode_json(value: JSON) -> bytes:
@@ -159,9 +155,11 @@ def encode_json(value: JSON) -> bytes:
     except (TypeError, ValueError, OverflowError, UnicodeEncodeError):
         return _encode_odd(value)
     # msgspec writes NaN as null; a null is the only sign of it.
-    if b"null" in data and _has_odd_number(value):
-        return _encode_odd(value)
-    return data
+    try:
+        odd = b"null" in data and _has_odd_number(value)
+    except RecursionError:
+        return data
+    return _encode_odd(value) if odd else data
 
 
 def _encode_odd(value: JSON) -> bytes:
@@ -185,21 +183,31 @@ def message_of(data: JSON, entry_id: EntryId | None) -> Message:
                 body = {**body, "role": "custom"}
             return message_from_wire(body, entry_id=entry_id)
         case "custom_message":
-            return message_from_wire({**_body(data), "role": CustomMessage.role}, entry_id=entry_id)
+            return message_from_wire(_body(data, CustomMessage.role), entry_id=entry_id)
         case "branch_summary":
-            return BranchSummaryMessage(
-                summary=str(data.get("summary") or ""), from_id=data.get("fromId"), entry_id=entry_id
-            )
+            return message_from_wire(_body(data, BranchSummaryMessage.role), entry_id=entry_id)
         case "compaction":
             before = data.get("tokensBefore")
             return CompactionSummaryMessage(
                 summary=str(data.get("summary") or ""),
                 tokens_before=before if isinstance(before, int) else None,
+                timestamp=_milliseconds(data.get("timestamp")),
                 entry_id=entry_id,
             )
         case _:
             return UnknownMessage(data=data, entry_id=entry_id)
 
 
-def _body(data: dict[str, JSON]) -> dict[str, JSON]:
-    return {key: data[key] for key in ("customType", "content", "display", "details") if key in data}
+def _body(data: dict[str, JSON], role: str) -> dict[str, JSON]:
+    """Return the message object of a line that is its message; the line's time is the message's."""
+    body = {key: value for key, value in data.items() if key not in LINE_KEYS} | {"role": role}
+    stamp = _milliseconds(data.get("timestamp"))
+    return body if stamp is None else body | {"timestamp": stamp}
+
+
+def _milliseconds(stamp: JSON) -> int | None:
+    try:
+        moment = datetime.fromisoformat(stamp)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

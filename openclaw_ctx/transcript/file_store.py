@@ -6,14 +6,14 @@ so that its files load here and ours load there. An append is one ``write`` of
 one line; once it returns, the kernel has it (``durable``: the disk has it).
 """
 
-import io
+import contextlib
 import os
 import secrets
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Container, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -21,26 +21,30 @@ import attrs
 
 from openclaw_ctx.contract import (
     JSON,
-    BashExecutionMessage,
     BranchSummaryMessage,
     CompactionSummaryMessage,
     CustomMessage,
     EntryId,
     Message,
     SessionId,
+    UnknownMessage,
     message_to_wire,
 )
-from openclaw_ctx.errors import SessionClosedError, TranscriptFormatError
+from openclaw_ctx.errors import TranscriptFormatError
 
-from .entry import Entry, decode_json, encode_json, message_of
+from .entry import LINE_KEYS, Entry, encode_json, message_of, read_entry
 from .history import History
-from .load import VERSION, Loaded, load
+from .load import VERSION, load
 from .lock import WriterLock
 from .paths import make_private_folder
+from .record_file import RecordFile, write_new_file
+from .tree import Branch, walk
 
 __all__ = ["Transcript", "new_session_id"]
 
-_ID_TRIES: Final = 100
+# What stands on a line of its own rather than in a ``message``, and the line's type.
+_OWN_LINES: Final = {CustomMessage: "custom_message", BranchSummaryMessage: "branch_summary"}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Transcript:
@@ -48,19 +52,25 @@ class Transcript:
     One session's record on disk, held open by its one writer.
 
     ``history`` is the context that a model would be sent: from the last
-    compaction's summary on. ``record()`` is everything. Both are views.
+    compaction's summary on. ``record()`` is everything. Both are views, to be
+    read in any thread; everything else is one thread's at a time.
     """
 
     def __init__(self, path: Path, *, lock: WriterLock | None, durable: bool, cwd: str | None) -> None:
         self.path = path
-        self._name = f"Transcript {str(path)!r}"
         self._lock = lock
         self._warnings: list[str] = []
         self._durable = durable
-        self._reading = threading.Lock()
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-        self._file: io.FileIO | None = io.FileIO(os.open(path, flags, 0o600), "r+", closefd=True)
-        self._adopt(load(self._file), cwd=cwd)
+        self._cwd = cwd
+        self._header: JSON = None
+        self._retired: list[RecordFile] = []
+        self._writing = threading.RLock()
+        self._file = RecordFile(path)
+        try:
+            self._load()
+        except BaseException:
+            self._file.close()
+            raise
 
     @classmethod
     def open(
@@ -78,6 +88,7 @@ class Transcript:
         Raises:
             SessionBusyError: Another writer holds it.
             TranscriptFormatError: The path is a symbolic link or no plain file.
+            OSError: The operating system refuses folder or file; it names the one.
         """
         make_private_folder(path.parent)
         if path.is_symlink() or (path.exists() and not path.is_file()):
@@ -98,73 +109,62 @@ class Transcript:
     @property
     def leaf_id(self) -> EntryId | None:
         """The entry that the next one will follow."""
-        return self._path[-1].id if self._path else None
+        return self._branch.leaf_id
 
     @property
     def boundary_id(self) -> EntryId | None:
         """The last compaction on the active branch."""
-        return self._boundary.id if self._boundary is not None else None
+        return self._branch.boundary.id if self._branch.boundary is not None else None
 
     @property
     def history(self) -> History:
         """The context: the last summary and what follows it. O(1)."""
-        return History(self._context, self._read_message, 0, len(self._context))
+        context = self._branch.context
+        return History(context, self._file.message, 0, len(context))
 
     @property
     def summarised_count(self) -> int:
         """How many messages of the record the last summary stands for."""
-        kept = len(self._context) - (self._boundary is not None and self._boundary.type == "compaction")
-        return max(0, len(self._messages) - kept)
+        return self._branch.summarised
 
     def record(self, *, after: EntryId | None = None, limit: int | None = None) -> History:
         """Return the messages of the active branch behind *after*, summarised ones too; an unknown id: all."""
-        start = 0
-        if after is not None:
-            # From the end, since who asks has seen most of it.
-            for position in range(len(self._messages) - 1, -1, -1):
-                if self._messages[position].id == after:
-                    start = position + 1
-                    break
-        stop = len(self._messages) if limit is None else min(len(self._messages), start + limit)
-        return History(self._messages, self._read_message, start, stop)
+        messages = self._branch.messages
+        start = self._position_after(after) if after is not None else 0
+        stop = len(messages) if limit is None else min(len(messages), start + max(0, limit))
+        return History(messages, self._file.message, start, stop)
 
     def has_entry(self, entry_id: EntryId) -> bool:
         """Return whether a line of the active branch has this id; the newest are looked at first."""
-        return any(entry.id == entry_id for entry in reversed(self._path))
+        return entry_id in self._by_id and any(entry.id == entry_id for entry in reversed(self._branch.path))
 
     def nearest_on_branch(self, entry_id: EntryId) -> EntryId | None:
         """Return the entry itself or its nearest ancestor whose message is on the active branch, if any."""
-        if self._messages and self._messages[-1].id == entry_id:
+        messages = self._branch.messages
+        if messages and messages[-1].id == entry_id:
             return entry_id
-        active = {entry.id for entry in self._messages}
-        seen: set[EntryId | None] = set()
-        entry = self._by_id.get(entry_id)
-        while entry is not None and entry.id not in seen:
-            if entry.id in active:
-                return entry.id
-            seen.add(entry.id)
-            entry = self._by_id.get(entry.parent_id)
-        return None
+        active = {entry.id for entry in messages}
+        return next((entry.id for entry in reversed(walk(self._entries, entry_id)) if entry.id in active), None)
 
     def append(self, message: Message) -> Message:
-        """Write *message* behind the leaf; return it with its entry id."""
-        if isinstance(message, CustomMessage):
-            wire = message_to_wire(message)
-            del wire["role"]
-            wire.pop("timestamp", None)
-            entry = self._append("custom_message", wire)
-        elif isinstance(message, BranchSummaryMessage):
-            entry = self._append("branch_summary", {"fromId": message.from_id, "summary": message.summary})
-            entry.summary = message.summary
-        elif isinstance(message, CompactionSummaryMessage):
+        """Write *message* behind the leaf; return it as it will be read again, with its entry id."""
+        if isinstance(message, CompactionSummaryMessage):
             problem = "a compaction is appended by append_compaction, which knows what it keeps"
             raise TypeError(problem)
-        else:
-            entry = self._append("message", {"message": message_to_wire(message)})
-            if isinstance(message, BashExecutionMessage):
-                entry.hide(hidden=message.exclude_from_context is True)
-        entry.message = attrs.evolve(message, entry_id=entry.id)
-        self._grow(entry)
+        kind, wire = _OWN_LINES.get(type(message)), message_to_wire(message)
+        with self._writing:
+            if isinstance(message, UnknownMessage):
+                entry = self._append("message", {"message": wire})
+                entry.message = message_of({"type": "message", "message": wire}, entry.id)
+            elif kind is None or LINE_KEYS & message.extra.keys():
+                entry = self._append("message", {"message": wire})
+                entry.message = attrs.evolve(message, entry_id=entry.id)
+            else:
+                del wire["role"]
+                stamp = _iso(wire.pop("timestamp", None))
+                entry = self._append(kind, wire, timestamp=stamp)
+                entry.message = message_of({"type": kind, "timestamp": stamp, **wire}, entry.id)
+            self._branch.grow(entry)
         appended: Message = entry.message
         return appended
 
@@ -172,38 +172,77 @@ class Transcript:
         self, *, summary: str, first_kept_entry_id: EntryId | None, tokens_before: int, details: JSON = None
     ) -> EntryId:
         """Write that *summary* stands for what lies before *first_kept_entry_id*; return the entry's id."""
-        body = {"summary": summary, "tokensBefore": tokens_before}
-        entry_id = self._new_id()
-        # Nothing kept is written as the boundary's own id: then the context starts at the summary.
-        kept = first_kept_entry_id or entry_id
-        body |= {"firstKeptEntryId": kept} | ({"details": details} if details is not None else {})
-        entry = self._append("compaction", body, entry_id=entry_id)
-        entry.first_kept_id = kept
-        entry.summary = summary
-        entry.message = CompactionSummaryMessage(summary=summary, tokens_before=tokens_before, entry_id=entry_id)
-        self._grow(entry)
+        with self._writing:
+            entry_id = self.new_id()
+            # Nothing kept is written as the boundary's own id: then the context starts at the summary.
+            kept = first_kept_entry_id or entry_id
+            body = {"summary": summary, "firstKeptEntryId": kept, "tokensBefore": tokens_before}
+            body |= {"details": details} if details is not None else {}
+            self._branch.grow(self._append("compaction", body, entry_id=entry_id))
         return entry_id
 
+    def append_branch(self, parent_id: EntryId | None, lines: Sequence[dict[str, JSON]]) -> None:
+        """
+        Write *lines* behind *parent_id* and make the last one the leaf: in one write, so all or none.
+
+        Args:
+            parent_id: On the tree; ``None`` begins a new root.
+            lines: Each with its ``type``, a fresh ``id`` and its ``parentId``.
+        """
+        with self._writing:
+            self._prepare()
+            path = [] if parent_id is None else self._way_to(parent_id)
+            self._branch = Branch([*path, *self._write(lines)], self._file.message)
+
     def branch(self, leaf_id: EntryId | None) -> None:
-        """Go on from another entry; ``None`` begins a new root. Nothing is written until the next append."""
-        self._set_path(self._walk(leaf_id))
+        """
+        Go on from another entry; ``None`` begins a new root. Nothing is written until the next append.
+
+        Raises:
+            LookupError: There is no such entry.
+        """
+        with self._writing:
+            self._branch = Branch([] if leaf_id is None else self._way_to(leaf_id), self._file.message)
+
+    def refresh(self) -> None:
+        """
+        Take in what somebody without our lock has written; the leaf is then the file's last line.
+
+        Raises:
+            FileNotFoundError: The file was removed.
+        """
+        with self._writing:
+            size = self._file.size_on_disk()
+            if size == self._size:
+                return
+            if size is None or self._outdated:
+                # Views that were handed out read on where their messages are.
+                self._retired.append(self._file)
+                self._file = RecordFile(self.path)
+            self._load()
 
     def rewind_steps(self, entry_id: EntryId) -> Sequence[tuple[Entry, JSON]]:
         """Return the active branch from *entry_id* to the leaf, with each line's data."""
-        position = next((i for i, entry in enumerate(self._path) if entry.id == entry_id), len(self._path))
-        return [(entry, self._read_data(entry)) for entry in self._path[position:]]
+        path = self._branch.path
+        position = next((i for i, entry in enumerate(path) if entry.id == entry_id), len(path))
+        return [(entry, self._file.data(entry)) for entry in path[position:]]
 
-    def append_raw(self, data: JSON) -> EntryId:
-        """Write a line's *data* again behind the leaf under a new id; return the id."""
-        body = {key: value for key, value in data.items() if key not in {"type", "id", "parentId", "timestamp"}}
-        entry = self._append(data["type"], body, timestamp=data.get("timestamp"))
-        kept, summary, message = body.get("firstKeptEntryId"), body.get("summary"), body.get("message")
-        entry.first_kept_id = EntryId(kept) if isinstance(kept, str) else None
-        entry.summary = summary if isinstance(summary, str) else None
-        if entry.is_message and not (isinstance(message, dict) and message.get("excludeFromContext") is True):
-            entry.message = message_of({**data, "id": entry.id}, entry.id)
-        self._grow(entry)
-        return EntryId(entry.id or "")
+    def parent_on_branch(self, entry_id: EntryId) -> EntryId | None:
+        """Return what stands before an entry on the active branch; ``None`` before its root."""
+        path = self._branch.path
+        return next((path[i - 1].id for i in range(len(path) - 1, 0, -1) if path[i].id == entry_id), None)
+
+    def first_message_of(self, entry_ids: Collection[str]) -> EntryId | None:
+        """Return the first of these that is a ``message`` line on the active branch."""
+        found = (entry.id for entry in self._branch.path if entry.type == "message" and entry.id in entry_ids)
+        return next(found, None)
+
+    def new_id(self, taken: Container[str] = ()) -> EntryId:
+        """Return an id that no entry has, and that is not *taken* either."""
+        candidate = EntryId(os.urandom(4).hex())
+        if candidate in self._by_id or candidate in taken:
+            return EntryId(str(uuid.uuid4()))
+        return candidate
 
     def take_warnings(self) -> list[str]:
         """Return what was found wrong while reading, once."""
@@ -212,183 +251,135 @@ class Transcript:
 
     def close(self) -> None:
         """Let go of file and lock. Views that were handed out can no longer read what they have not read."""
-        with self._reading:
-            file, self._file = self._file, None
-        if file is not None:
-            file.close()
-        if self._lock is not None:
-            self._lock.release()
+        with self._writing:
+            for file in (self._file, *self._retired):
+                file.close()
+            if self._lock is not None:
+                self._lock.release()
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def _adopt(self, loaded: Loaded, *, cwd: str | None = None) -> None:
-        self._loaded = loaded
-        self._warnings = loaded.warnings
-        self._size = loaded.size
+    def _load(self) -> None:
+        loaded = load(self._file.file)
+        self._warnings.extend(loaded.warnings)
+        self._size, self._torn, self._unfinished = loaded.size, loaded.torn, loaded.unfinished
+        self._outdated = loaded.outdated
+        self._keeps_lines = loaded.version > 1 and not loaded.rechained
         self._entries = loaded.entries
         self._by_id = {entry.id: entry for entry in loaded.entries}
-        self._header = loaded.header or {
-            "type": "session",
-            "version": VERSION,
-            "id": new_session_id(),
-            "timestamp": _now(),
-            "cwd": cwd if cwd is not None else os.getcwd(),  # noqa: PTH109 -- text goes into the header
-        }
-        self._migrate = loaded.size > 0 and (loaded.header is None or loaded.version < VERSION)
-        self._set_path(self._walk(loaded.entries[-1].id if loaded.entries else None))
+        self._header = loaded.header or self._header or self._new_header()
+        entries = loaded.entries
+        path = list(entries) if loaded.is_chain else walk(entries, entries[-1].id if entries else None)
+        self._branch = Branch(path, self._file.message)
 
-    def _walk(self, leaf_id: EntryId | None) -> list[Entry]:
-        """Return the branch that ends at the leaf; a broken or circular parent ends the walk."""
-        if self._entries and leaf_id == self._entries[-1].id:
-            parents = [None, *(entry.id for entry in self._entries[:-1])]
-            if [entry.parent_id for entry in self._entries][1:] == parents[1:]:
-                return list(self._entries)  # one branch is what most files hold
-        path: list[Entry] = []
-        seen: set[EntryId | None] = set()
-        entry = self._by_id.get(leaf_id)
-        while entry is not None and entry.id not in seen:
-            seen.add(entry.id)
-            path.append(entry)
-            entry = self._by_id.get(entry.parent_id)
-        path.reverse()
-        return path
+    def _new_header(self) -> dict[str, JSON]:
+        cwd = os.getcwd() if self._cwd is None else self._cwd  # noqa: PTH109 -- text goes into the header
+        return {"type": "session", "version": VERSION, "id": new_session_id(), "timestamp": _iso(), "cwd": cwd}
 
-    def _set_path(self, path: list[Entry]) -> None:
-        self._path = path
-        self._messages = [entry for entry in path if entry.is_message]
-        self._boundary = next((entry for entry in reversed(path) if entry.is_boundary), None)
-        self._context = _context_of(path, self._boundary)
+    def _way_to(self, entry_id: EntryId) -> list[Entry]:
+        if entry_id not in self._by_id:
+            problem = f"{self.path}: no entry {entry_id!r}"
+            raise LookupError(problem)
+        return walk(self._entries, entry_id)
 
-    def _grow(self, entry: Entry) -> None:
-        self._path.append(entry)
-        if entry.is_message:
-            self._messages.append(entry)
-        if entry.is_boundary:
-            self._boundary = entry
-            self._context = _context_of(self._path, entry)
-        elif entry.in_context:
-            self._context.append(entry)
-
-    def _read_message(self, entry: Entry) -> Message:
-        if entry.message is None:
-            entry.message = message_of(self._read_data(entry), entry.id)
-        message: Message = entry.message
-        return message
-
-    def _read_data(self, entry: Entry) -> JSON:
-        # An engine may read from its own thread while the session closes: without the lock the
-        # descriptor could be another file's by then.
-        with self._reading:
-            if self._file is None:
-                raise SessionClosedError(self._name)
-            data = os.pread(self._file.fileno(), entry.length, entry.offset)
-        return decode_json(data)
+    def _position_after(self, entry_id: EntryId) -> int:
+        """Return how many messages stand up to the entry; from the end, since who asks has seen most of them."""
+        path, position = self._branch.path, len(self._branch.messages)
+        for entry in reversed(path) if entry_id in self._by_id else ():
+            if entry.id == entry_id:
+                return position
+            position -= entry.is_message
+        return 0
 
     # -- writing ----------------------------------------------------------------------------------
 
     def _append(
-        self, kind: str, body: dict[str, JSON], *, entry_id: EntryId | None = None, timestamp: JSON = None
+        self, kind: str, body: dict[str, JSON], *, entry_id: EntryId | None = None, timestamp: str | None = None
     ) -> Entry:
-        if self._file is None:
-            raise SessionClosedError(self._name)
+        """Write one line behind the leaf; the entry on it is not on the branch yet."""
         self._prepare()
-        parent = self._path[-1].id if self._path else None
-        entry = Entry(type=kind, id=entry_id or self._new_id(), parent_id=parent)
-        line = encode_json({"type": kind, "id": entry.id, "parentId": parent, "timestamp": timestamp or _now(), **body})
-        prefix = b"\n" if self._loaded.unfinished else b""
+        line = {
+            "type": kind,
+            "id": entry_id or self.new_id(),
+            "parentId": self._branch.leaf_id,
+            "timestamp": timestamp or _iso(),
+            **body,
+        }
+        return self._write([line])[0]
+
+    def _write(self, lines: Sequence[dict[str, JSON]]) -> list[Entry]:
+        """Write whole lines, all or none; return the entries on them, as they will be read again."""
+        prefix = b"\n" if self._unfinished else b""
         if not self._size:
             prefix = encode_json(self._header) + b"\n"
-        self._write(prefix + line + b"\n")
-        self._loaded.unfinished = False
-        entry.offset, entry.length = self._size - len(line) - 1, len(line)
-        self._entries.append(entry)
-        self._by_id[entry.id] = entry
-        return entry
+        encoded = [encode_json(line) for line in lines]
+        offset = self._size + len(prefix)
+        data = prefix + b"\n".join(encoded) + b"\n"
+        self._file.append(data, size=self._size)
+        is_new, self._size, self._unfinished = not self._size, self._size + len(data), False
+        entries = []
+        for text in encoded:
+            entry = read_entry(text)
+            entry.offset, entry.length = offset, len(text)
+            offset += len(text) + 1
+            self._entries.append(entry)
+            self._by_id[entry.id] = entry
+            entries.append(entry)
+        if self._durable:
+            self._file.sync(folder_too=is_new)
+        return entries
 
     def _prepare(self) -> None:
         """Bring the file into the state that an append needs, after a copy of what changes."""
-        file = self._open_file()
-        if os.fstat(file.fileno()).st_size != self._size:
-            # Somebody without our lock has written; what they wrote is part of the record.
-            leaf = self._path[-1].id if self._path else None
-            self._adopt(load(file))
-            if leaf is not None and leaf in self._by_id and not self._path:
-                self._set_path(self._walk(leaf))
-        if self._migrate:
+        self.refresh()
+        if self._outdated:
             self._rewrite_as_current()
-        torn = self._loaded.torn
-        if torn is not None:
-            self._keep_copy("torn", os.pread(file.fileno(), torn.length, torn.offset))
-            os.truncate(file.fileno(), torn.offset)
-            self._size, self._loaded.torn = torn.offset, None
-
-    def _write(self, data: bytes) -> None:
-        descriptor = self._open_file().fileno()
-        written = os.write(descriptor, data)
-        if written != len(data):
-            os.truncate(descriptor, self._size)
-            message = f"{self.path}: wrote {written} of {len(data)} bytes; the disk may be full"
-            raise OSError(message)
-        self._size += written
-        if self._durable:
-            _sync(descriptor)
+        if self._torn is not None:
+            torn = self._torn
+            self._keep_copy("torn", torn.offset, torn.length)
+            self._file.truncate(torn.offset)
+            self._size, self._torn = torn.offset, None
 
     def _rewrite_as_current(self) -> None:
         """Write the file anew as version 3: a copy, a temporary file, a rename."""
-        self._keep_copy("corrupt" if self._loaded.header is None else f"v{self._loaded.version}")
-        temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.tmp")
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:  # noqa: PTH123 -- mode
-            out.write(encode_json({**self._header, "version": VERSION}) + b"\n")
-            for entry in self._entries:
-                data = self._read_data(entry) | {"id": entry.id, "parentId": entry.parent_id}
-                if entry.first_kept_id is not None:
-                    data["firstKeptEntryId"] = entry.first_kept_id
-                data.pop("firstKeptEntryIndex", None)
-                if isinstance(data.get("message"), dict) and data["message"].get("role") == "hookMessage":
-                    data["message"] = data["message"] | {"role": "custom"}
-                out.write(encode_json(data) + b"\n")
-            out.flush()
-            _sync(out.fileno())
-        temporary.replace(self.path)
-        old, self._file = self._file, io.FileIO(os.open(self.path, os.O_RDWR | os.O_APPEND), "r+", closefd=True)
-        if old is not None:
-            old.close()
-        self._adopt(load(self._file))
+        self._keep_copy(self._outdated, 0, self._size)
+        self._header = self._header | {"version": max(VERSION, self._header.get("version") or 0)}
+        moved: list[tuple[Entry, int, int]] = []
+        size = 0
 
-    def _keep_copy(self, why: str, data: bytes | None = None) -> None:
+        def lines() -> Iterator[bytes]:
+            nonlocal size
+            header = encode_json(self._header) + b"\n"
+            size = len(header)
+            yield header
+            for entry in self._entries:
+                line = self._current_line(entry)
+                moved.append((entry, size, len(line)))
+                size += len(line) + 1
+                yield line + b"\n"
+
+        temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.tmp")
+        write_new_file(temporary, lines())
+        self._file.replace_by(temporary, moved)
+        self._size, self._outdated, self._torn, self._unfinished = size, "", None, False
+
+    def _current_line(self, entry: Entry) -> bytes:
+        """Return an entry's line in the newest version; its own bytes where there is nothing to change."""
+        line = self._file.line(entry)
+        if self._keeps_lines and b'"hookMessage"' not in line:
+            return line
+        data = self._file.data(entry) | {"id": entry.id, "parentId": entry.parent_id}
+        if entry.first_kept_id is not None:
+            data["firstKeptEntryId"] = entry.first_kept_id
+        data.pop("firstKeptEntryIndex", None)
+        if isinstance(data.get("message"), dict) and data["message"].get("role") == "hookMessage":
+            data["message"] = data["message"] | {"role": "custom"}
+        return encode_json(data)
+
+    def _keep_copy(self, why: str, offset: int, length: int) -> None:
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
         copy = self.path.with_name(f"{self.path.name}.{why}-{stamp}-{secrets.token_hex(4)}")
-        with open(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:  # noqa: PTH123 -- mode
-            out.write(self.path.read_bytes() if data is None else data)
-
-    def _open_file(self) -> io.FileIO:
-        if self._file is None:
-            raise SessionClosedError(self._name)
-        return self._file
-
-    def _new_id(self) -> EntryId:
-        for _ in range(_ID_TRIES):
-            candidate = EntryId(secrets.token_hex(4))
-            if candidate not in self._by_id:
-                return candidate
-        return EntryId(str(uuid.uuid4()))
-
-
-def _context_of(path: list[Entry], boundary: Entry | None) -> list[Entry]:
-    """Return the entries that the model sees: the boundary's summary, what it kept, and what follows."""
-    if boundary is None:
-        return [entry for entry in path if entry.in_context]
-    at = len(path) - 1
-    while path[at] is not boundary:
-        at -= 1
-    kept: list[Entry] = []
-    for position in range(at - 1, -1, -1):
-        if path[position].id == boundary.first_kept_id:
-            kept = [entry for entry in path[position:at] if entry.in_context]
-            break
-    following = [entry for entry in path[at + 1 :] if entry.in_context]
-    head = [boundary] if boundary.type == "compaction" else []
-    return head + kept + following
+        write_new_file(copy, self._file.pieces(offset, length))
 
 
 def new_session_id() -> SessionId:
@@ -398,8 +389,10 @@ def new_session_id() -> SessionId:
     return SessionId(str(uuid.UUID(int=value)))
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-_sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+def _iso(milliseconds: float | None = None) -> str:
+    """Return a moment, now by default, as lines have it; one that no calendar has is now too."""
+    moment = datetime.now(UTC)
+    if milliseconds is not None:
+        with contextlib.suppress(OverflowError, ValueError):
+            moment = _EPOCH + timedelta(milliseconds=int(milliseconds))
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

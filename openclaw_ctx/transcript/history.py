@@ -1,7 +1,7 @@
 """A conversation as a lazy, immutable sequence of messages."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import overload
+from typing import Any, overload
 
 from openclaw_ctx.contract import EntryId, Message
 
@@ -55,6 +55,10 @@ class History(Sequence[Message]):
     def __reversed__(self) -> Iterator[Message]:
         for position in range(self._stop - 1, self._start - 1, -1):
             yield self._message(position)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy, or a view that goes to another process, is the messages themselves.
+        return (tuple, (tuple(self),))
 
     def __repr__(self) -> str:
         return f"<History of {len(self)} messages>"

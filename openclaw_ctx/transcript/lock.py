@@ -6,21 +6,28 @@ with its process. A ``<transcript>.lock`` of another program (JSON with the pid
 and start time of its owner) is honoured while that owner lives.
 """
 
+import contextlib
 import json
+import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import filelock
 import psutil
 
+from openclaw_ctx.contract import JSON
 from openclaw_ctx.errors import SessionBusyError
 
 __all__ = ["WriterLock"]
 
 _POLL_SECONDS: Final = 0.05
 _START_TOLERANCE_SECONDS: Final = 2.0
-# Above the first a number is a time in seconds (later than 2001), above the second in milliseconds (than 1973).
+# A lock file that names no owner may be one that is being written; its program takes it for stale after this.
+_NAMELESS_SECONDS: Final = 1800.0
+# Above the first a number is a time in seconds (later than 2001), above the second in milliseconds
+# (than 1973); below both it is clock ticks since the machine started, as Linux counts them.
 _EPOCH_SECONDS: Final = 1e9
 _EPOCH_MILLISECONDS: Final = 1e11
 
@@ -67,19 +74,40 @@ class WriterLock:
 
 def _foreign_owner(path: Path) -> str | None:
     try:
-        data = json.loads(path.read_bytes())
-        pid, started = int(data["pid"]), data.get("starttime")
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None  # no lock, or no sense in it
+        age = time.time() - path.stat().st_mtime
+        content = path.read_bytes()
+    except OSError:
+        return None  # no lock
     try:
-        created = psutil.Process(pid).create_time()
+        data = json.loads(content)
+        pid = int(data["pid"])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+        return f"the owner of {path.name!r}, who is not named there," if age < _NAMELESS_SECONDS else None
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        created = process.create_time()
     except psutil.AccessDenied:
         return f"process {pid}"  # alive, and somebody else's
     except (psutil.Error, ValueError, OverflowError):
         return None  # its owner is gone
-    # A start time in seconds or milliseconds tells a reused pid; in clock ticks it tells nothing here.
-    if isinstance(started, int | float) and started > _EPOCH_SECONDS:
-        seconds = started / 1000 if started > _EPOCH_MILLISECONDS else started
-        if abs(seconds - created) > _START_TOLERANCE_SECONDS:
-            return None
-    return f"process {pid}"
+    return None if _is_another(created, data) else f"process {pid}"
+
+
+def _is_another(created: float, lock: JSON) -> bool:
+    """Return whether a process that began at *created* cannot have written *lock*: its pid was used again."""
+    started = lock.get("starttime")
+    if isinstance(started, int | float) and started > 0:
+        if started <= _EPOCH_SECONDS:
+            if not hasattr(os, "sysconf"):
+                return False
+            began = psutil.boot_time() + started / os.sysconf("SC_CLK_TCK")
+        else:
+            began = started / 1000 if started > _EPOCH_MILLISECONDS else started
+        return abs(began - created) > _START_TOLERANCE_SECONDS
+    with contextlib.suppress(TypeError, ValueError):
+        written = datetime.fromisoformat(lock.get("createdAt"))
+        written = written if written.tzinfo else written.replace(tzinfo=UTC)
+        return written.timestamp() + _START_TOLERANCE_SECONDS < created
+    return False

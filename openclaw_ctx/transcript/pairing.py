@@ -89,6 +89,7 @@ class _Repairer:
         self._messages = messages
         self._out: list[Message] = []
         self._used: set[str] = set()
+        self._numbers: dict[str, int] = {}
         self._counts = dict.fromkeys(("added", "dropped_duplicates", "dropped_orphans", "moved", "renamed"), 0)
 
     def run(self) -> PairRepair:
@@ -111,30 +112,29 @@ class _Repairer:
         return PairRepair(messages=tuple(self._out), **self._counts)
 
     def _pair(self, call: AssistantMessage, span: Sequence[Message]) -> None:
-        results = [message for message in span if isinstance(message, ToolResultMessage)]
+        waiting = [(place, message) for place, message in enumerate(span) if isinstance(message, ToolResultMessage)]
         others = [message for message in span if not isinstance(message, ToolResultMessage)]
-        waiting = list(results)
+        directly = next((i for i, message in enumerate(span) if not isinstance(message, ToolResultMessage)), len(span))
         answers: list[ToolResultMessage] = []
         content: list[Block] = []
         for block in call.content:
             if not isinstance(block, ToolCallBlock):
                 content.append(block)
                 continue
-            answer = next((result for result in waiting if result.tool_call_id == block.id), None)
+            found = next((i for i, (_, result) in enumerate(waiting) if result.tool_call_id == block.id), None)
             fresh = self._fresh_id(block.id, call)
-            if answer is not None:
-                waiting.remove(answer)
-                answers.append(self._named(answer, block, fresh))
+            if found is not None:
+                place, answer = waiting.pop(found)
+                self._counts["moved"] += place > directly
+                answers.append(_named(answer, block, fresh))
             elif call.stop_reason not in _CUT_OFF:
                 answers.append(_missing(block, fresh))
                 self._counts["added"] += 1
             content.append(block if fresh == block.id else attrs.evolve(block, id=fresh))
         known = {block.id for block in call.tool_calls}
-        for leftover in waiting:
+        for _, leftover in waiting:
             kind = "dropped_duplicates" if leftover.tool_call_id in known else "dropped_orphans"
             self._counts[kind] += 1
-        first_other = next((i for i, m in enumerate(span) if not isinstance(m, ToolResultMessage)), len(span))
-        self._counts["moved"] += sum(isinstance(m, ToolResultMessage) and m not in waiting for m in span[first_other:])
         same = all(a is b for a, b in zip(content, call.content, strict=True))
         self._out.append(call if same else attrs.evolve(call, content=tuple(content)))
         self._out.extend(answers)
@@ -143,20 +143,20 @@ class _Repairer:
     def _fresh_id(self, wanted: str, call: AssistantMessage) -> str:
         fresh = wanted if 0 < len(wanted) <= MAX_ID_CHARS else wanted[:40] or "call"
         # The entry id makes the new name the same on every turn, which keeps a provider's cache warm.
-        suffix, number = f"_{call.entry_id}" if call.entry_id else "", 1
-        base = fresh[: MAX_ID_CHARS - 16]
+        base = fresh[: MAX_ID_CHARS - 16] + (f"_{call.entry_id}"[:9] if call.entry_id else "")
         while fresh in self._used:
-            fresh = f"{base}{suffix[:9]}_{number}"
-            number += 1
+            number = self._numbers[base] = self._numbers.get(base, 0) + 1
+            fresh = f"{base}_{number}"
         self._used.add(fresh)
         if fresh != wanted:
             self._counts["renamed"] += 1
         return fresh
 
-    def _named(self, result: ToolResultMessage, block: ToolCallBlock, fresh: str) -> ToolResultMessage:
-        if result.tool_call_id == fresh and result.tool_name:
-            return result
-        return attrs.evolve(result, tool_call_id=fresh, tool_name=result.tool_name or block.name)
+
+def _named(result: ToolResultMessage, block: ToolCallBlock, fresh: str) -> ToolResultMessage:
+    if result.tool_call_id == fresh and result.tool_name:
+        return result
+    return attrs.evolve(result, tool_call_id=fresh, tool_name=result.tool_name or block.name)
 
 
 def _missing(block: ToolCallBlock, fresh: str) -> ToolResultMessage:

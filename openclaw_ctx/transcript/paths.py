@@ -27,7 +27,8 @@ def safe_name(key: str) -> str:
 def make_private_folder(folder: Path) -> Path:
     """Make *folder* and its parents where they are missing, readable by this user alone; return it."""
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not folder.parent.is_dir():
+            make_private_folder(folder.parent)
         folder.mkdir(exist_ok=True, mode=0o700)
         os.chmod(folder, 0o700)  # noqa: PTH101 -- mkdir's mode passes the umask
     return folder

@@ -16,6 +16,7 @@ from .file_store import Transcript
 __all__ = ["rewrite"]
 
 _COMPACTION_KEYS: Final = ("firstKeptEntryId", "summary", "details", "fromHook", "tokensBefore")
+_NAMING_KEYS: Final = ("firstKeptEntryId", "targetId", "fromId")
 
 
 def rewrite(
@@ -25,7 +26,7 @@ def rewrite(
     allowed_suffix_ids: Collection[EntryId] | None = None,
 ) -> RewriteResult:
     """
-    Replace messages on the active branch; nothing is changed where a reason is returned.
+    Replace messages on the active branch; nothing is changed where a reason is returned, or where it raises.
 
     Args:
         transcript: Open for writing.
@@ -34,49 +35,56 @@ def rewrite(
     """
     if not replacements:
         return RewriteResult(changed=False, reason="no replacements requested")
-    wanted = {replacement.entry_id: replacement.message for replacement in replacements}
-    first = next((m.entry_id for m in transcript.record() if m.entry_id in wanted), None)
+    transcript.refresh()
+    wanted: dict[str, JSON] = {item.entry_id: message_to_wire(item.message) for item in replacements}
+    first = transcript.first_message_of(wanted)
     if first is None:
         reason = "no matching message entries" if transcript.leaf_id else "empty session"
         return RewriteResult(changed=False, reason=reason)
     steps = transcript.rewind_steps(first)
     if allowed_suffix_ids is not None and any(entry.id not in allowed_suffix_ids for entry, _ in steps):
         return RewriteResult(changed=False, reason="rewrite suffix guard failed")
-    transcript.branch(steps[0][0].parent_id)
+    root = transcript.parent_on_branch(first)
+    lines: list[dict[str, JSON]] = []
     renamed: dict[str, EntryId] = {}
+    written: dict[bytes, EntryId] = {}
     freed = rewritten = 0
-    seen: set[bytes] = set()
+    taken: set[str] = set()
     for entry, data in steps:
-        key = _collapse_key(entry, data)
-        if key is not None and key in seen:
-            continue
-        if key is not None:
-            seen.add(key)
+        old = EntryId(entry.id or "")
         line = _remapped(data, renamed)
-        message = wanted.get(EntryId(entry.id or ""))
-        if message is not None and entry.type == "message":
-            line = line | {"message": message_to_wire(message)}
-            freed += max(0, len(encode_json(data.get("message"))) - len(encode_json(line["message"])))
+        if old in wanted and entry.type == "message":
+            line["message"] = wanted[old]
+            freed += max(0, len(encode_json(data.get("message"))) - len(encode_json(wanted[old])))
             rewritten += 1
-        renamed[entry.id or ""] = transcript.append_raw(line)
+        key = _collapse_key(entry, line)
+        if key is not None and key in written:
+            # What named the repetition names the one that stays.
+            renamed[old] = written[key]
+            continue
+        fresh = renamed[old] = line["id"] = transcript.new_id(taken)
+        taken.add(fresh)
+        line["parentId"] = lines[-1]["id"] if lines else root
+        if key is not None:
+            written[key] = fresh
+        lines.append(line)
+    transcript.append_branch(root, lines)
     return RewriteResult(changed=True, bytes_freed=freed, rewritten_entries=rewritten)
 
 
-def _collapse_key(entry: Entry, data: JSON) -> bytes | None:
+def _collapse_key(entry: Entry, line: JSON) -> bytes | None:
     """Return what makes a line a repetition: user messages and compactions that are equal to the byte."""
-    body = data.get("message")
+    body = line.get("message")
     if entry.type == "message" and isinstance(body, dict) and body.get("role") == "user":
-        return encode_json(body)
+        return b"message" + encode_json(body)
     if entry.type == "compaction":
-        return encode_json(
-            [data.get(k) for k in ("firstKeptEntryId", "summary", "details", "fromHook", "tokensBefore")]
-        )
+        return b"compaction" + encode_json([line.get(key) for key in _COMPACTION_KEYS])
     return None
 
 
 def _remapped(data: JSON, renamed: dict[str, EntryId]) -> dict[str, JSON]:
     line: dict[str, JSON] = dict(data)
-    for key in ("firstKeptEntryId", "targetId", "fromId"):
+    for key in _NAMING_KEYS:
         if line.get(key) in renamed:
             line[key] = renamed[line[key]]
     return line
