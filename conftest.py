@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import openclaw_ctx
@@ -11,6 +12,12 @@ ROOT = Path(__file__).parent
 
 if os.environ.get("OPENCLAW_CTX_TEST_WHEEL") and Path(openclaw_ctx.__file__).parent.parent == ROOT:
     pytest.exit("the tests were to run on the installed wheel, and the tree came first on the path", returncode=4)
+
+# No test asserts a time, not by hypothesis either: a busy machine, or its first look at Unicode, is no failure.
+hypothesis.settings.register_profile(
+    "openclaw-ctx", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("openclaw-ctx")
 
 
 @pytest.fixture(autouse=True)

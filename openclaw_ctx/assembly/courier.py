@@ -7,7 +7,7 @@ once.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from openclaw_ctx.contract import (
@@ -36,7 +36,12 @@ _LEAST_SECONDS: Final = 0.05
 
 
 class Courier:
-    """Hands one session's messages to whoever answers for it."""
+    """
+    Hands one session's messages to whoever answers for it.
+
+    *running* tells how many of the newest messages are the running turn's, and
+    no history yet; it is asked when the engine is there, for building one takes time.
+    """
 
     def __init__(
         self,
@@ -47,6 +52,7 @@ class Courier:
         facts: CallFacts,
         descriptor: HostDescriptor,
         turn_end_seconds: float,
+        running: Callable[[], int],
     ) -> None:
         self._key = key
         self._transcript = transcript
@@ -54,15 +60,13 @@ class Courier:
         self._facts = facts
         self._descriptor = descriptor
         self._turn_end_seconds = turn_end_seconds
+        self._running = running
         self._handover = HandOver(transcript.path)
         self._met: tuple[str, int] | None = None
 
-    async def introduce(self, *, running: int) -> Serving:
+    async def introduce(self) -> Serving:
         """
         See that whoever answers knows the session and has been told what it missed; return who it is.
-
-        Args:
-            running: How many of the newest messages are the running turn's, and no history yet.
 
         Raises:
             HostIncompatibleError: It needs what this host cannot do.
@@ -73,11 +77,14 @@ class Courier:
         if met == self._met:
             return serving
         require_host(serving.info, "agent-run", self._descriptor)
+        # Forgotten until it has been told everything: a caller may give up halfway, and a policy may forgive a failure.
+        self._met = None
+        if serving.engine_id != LEGACY_ENGINE_ID:
+            if not await self._bootstrap(serving):
+                return await self._guard.serving()
+            serving = await self._guard.serving()
         self._met = met
-        if serving.engine_id == LEGACY_ENGINE_ID:
-            return serving
-        await self._bootstrap(serving, running)
-        return await self._guard.serving()
+        return serving
 
     async def hand_over_turn(
         self, serving: Serving, size: int, *, is_heartbeat: bool, budget: int | None, until: float
@@ -87,6 +94,7 @@ class Courier:
             return 0
         record = self._transcript.record()
         turn = record[len(record) - size :]
+        met, self._met = self._met, None
         if self._guard.implements("after_turn"):
             messages, before = self._with_turn(turn)
             arguments = {
@@ -104,6 +112,8 @@ class Courier:
             taken = await self._ingest(turn, is_heartbeat=is_heartbeat, until=until)
         if taken:
             self._mark(serving.engine_id, turn[taken - 1].entry_id)
+        if taken == size:
+            self._met = met
         return taken
 
     async def maintain(self, *, until: float | None = None) -> RewriteResult | None:
@@ -124,10 +134,11 @@ class Courier:
         """Return when all work after a turn that ends now must be done, by the monotonic clock."""
         return time.monotonic() + self._turn_end_seconds
 
-    async def _bootstrap(self, serving: Serving, running: int) -> None:
+    async def _bootstrap(self, serving: Serving) -> bool:
+        """Introduce the session; return whether the engine has been told all that it missed."""
         session_id = self._transcript.session_id
         mark = self._handover.mark(serving.engine_id)
-        missed, reason = self._missed(mark, running)
+        missed, reason = self._missed(mark, self._running())
         elsewhere = mark is not None and mark.session_id != session_id
         arguments = {
             **self._facts.file(),
@@ -137,14 +148,15 @@ class Courier:
         }
         answer = await self._guard.call("bootstrap", arguments)
         if answer.serving.substitution is not None:
-            return
+            return False
         told = mark.entry_id if mark is not None and not elsewhere else None
         if answer.value.imported_messages is None:
             taken = await self._hand_over(serving, missed)
             if taken < len(missed):
-                return
+                return False
         self._mark(serving.engine_id, missed[-1].entry_id if missed else told)
         await self.maintain()
+        return True
 
     def _missed(self, mark: Mark | None, running: int) -> tuple[Sequence[Message], BootstrapReason]:
         """Return what an engine with this mark has not been told, and what that makes this meeting."""

@@ -148,6 +148,7 @@ class Session:
             facts=self._facts,
             descriptor=descriptor,
             turn_end_seconds=turn_end_seconds,
+            running=lambda: self._running,
         )
         self._running = 0
         self._busy = asyncio.Lock()
@@ -199,7 +200,7 @@ class Session:
         token_budget = None if budget is None else max(1, budget - overhead)
         async with self._busy:
             self._require_open()
-            await self._courier.introduce(running=self._running)
+            await self._courier.introduce()
             history = self.transcript.history
             arguments = {
                 **self._facts.names(),
@@ -228,7 +229,7 @@ class Session:
         until = self._courier.deadline()
         async with self._busy:
             self._require_open()
-            serving = await self._courier.introduce(running=self._running)
+            serving = await self._courier.introduce()
             size, self._running = self._running, 0
             handed = await self._courier.hand_over_turn(
                 serving, size, is_heartbeat=is_heartbeat, budget=budget, until=until
@@ -267,7 +268,7 @@ class Session:
         """
         async with self._busy:
             self._require_open()
-            serving = await self._courier.introduce(running=self._running)
+            serving = await self._courier.introduce()
             require_host(serving.info, "manual-compact", self._descriptor)
             boundary = self.transcript.boundary_id
             tokens = self._count.total(self.transcript.history)
@@ -294,7 +295,7 @@ class Session:
         """Return what the engine offers the agent to call."""
         async with self._busy:
             self._require_open()
-            await self._courier.introduce(running=self._running)
+            await self._courier.introduce()
             answer = await self._guard.call("tools", {"session_key": self.key})
         return tuple(answer.value)
 
