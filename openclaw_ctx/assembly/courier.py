@@ -92,6 +92,8 @@ class Courier:
         """Hand the newest *size* messages over; return how many the engine took, within what is left of the time."""
         if not size or serving.engine_id == LEGACY_ENGINE_ID:
             return 0
+        if self._met is None:
+            return 0  # it has not been told what came before; the turn is told with that
         record = self._transcript.record()
         turn = record[len(record) - size :]
         met, self._met = self._met, None
