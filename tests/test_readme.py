@@ -46,7 +46,7 @@ def test_the_readmes_replay_runs_as_it_stands(tmp_path: Path):
     words = _command("Try it")
     arguments = words[words.index(".venv/bin/openclaw-ctx") + 1 :]
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    code = "import sys; sys.path[0] = sys.argv.pop(1); from openclaw_ctx.__main__ import main; main()"
+    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from openclaw_ctx.__main__ import main; main()"
 
     done = subprocess.run(
         [sys.executable, "-c", code, str(Path(openclaw_ctx.__file__).parents[1]), *arguments],

@@ -75,6 +75,18 @@ def test_no_secret_and_no_control_character_of_an_engine_is_shown(living, run: R
     assert not any(line.startswith("Error: forged") for line in done.stdout.splitlines())
 
 
+def test_an_engine_that_a_replay_bars_is_seen_while_the_replay_runs(terminal, run: Run, lighthouse):
+    """B27: each run of a replay has a registry of its own, and its quarantines show all the same."""
+    replay = terminal("replay", lighthouse, "-e", "leaky", "-e", "stuck")
+    replay.read_until(b"stuck now")
+
+    data = json.loads(run("doctor", "--json").stdout)
+
+    assert [(row["engine"], row["operation"], row["pid"]) for row in data["quarantines"]] == [
+        ("leaky", "assemble", replay.process.pid)
+    ]
+
+
 async def test_doctor_in_the_same_process_sees_it_too(site: Path, monkeypatch, tmp_path, configure, environment):
     """B27: asked within the process that barred the engine, the answer is the same."""
     config = configure(MOODY)

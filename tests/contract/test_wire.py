@@ -110,6 +110,23 @@ def test_an_incomplete_block_is_unknown_rather_than_guessed(block):
     assert block_from_wire(block) == UnknownBlock(data=block)
 
 
+@pytest.mark.parametrize(
+    "wire, field",
+    [
+        pytest.param({"role": "user", "content": "x", "timestamp": True}, "timestamp", id="a-truth-as-a-time"),
+        pytest.param({"role": "bashExecution", "exitCode": False}, "exit_code", id="a-truth-as-a-code"),
+        pytest.param({"role": "toolResult", "content": "x", "isError": 1}, "is_error", id="a-number-as-a-truth"),
+        pytest.param({"role": "assistant", "content": "x", "model": ["m"]}, "model", id="a-list-as-a-name"),
+    ],
+)
+def test_a_value_of_another_type_is_never_taken_for_the_field(wire, field):
+    """What the contract types as a number is a number: nothing is coerced."""
+    message = message_from_wire(wire)
+
+    assert getattr(message, field) is None
+    assert message.extra == {key: wire[key] for key in wire if key not in {"role", "content"}}
+
+
 def test_a_field_of_another_type_does_not_outlive_its_correction():
     """An engine that sets a field which the wire had with a wrong type is heard."""
     message = message_from_wire({"role": "user", "content": None, "timestamp": "yesterday"})

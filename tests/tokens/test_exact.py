@@ -146,7 +146,7 @@ def test_the_estimate_is_within_a_factor_of_two_for_every_kind_of_text(kind, o20
 
 @needs_exact
 def test_the_estimate_never_halves_a_recorded_message(o200k, recorded_transcripts: Path):
-    """No recorded message of some size is undercounted by much more than two (a cipher text), all together by a fifth."""
+    """No recorded message of some size costs much more than twice its estimate; all together cost what they should."""
     worst, estimated, exact = 0.0, 0, 0
 
     for path in sorted(recorded_transcripts.iterdir()):
