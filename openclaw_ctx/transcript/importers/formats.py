@@ -4,6 +4,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import importlib_metadata
 
@@ -85,7 +86,7 @@ def _offered(refused: list[str]) -> Iterator[tuple[str, Importer]]:
                 refused.append(f"{entry_point.name}, which lacks one of NAME, sniff and read")
 
 
-def _entry_points(distribution: importlib_metadata.Distribution) -> list[importlib_metadata.EntryPoint]:
+def _entry_points(distribution: Any) -> list[importlib_metadata.EntryPoint]:
     try:
         return list(distribution.entry_points)
     except Exception:  # noqa: BLE001 -- one distribution's broken metadata must not hide the others
