@@ -62,7 +62,7 @@ class OpenClawCtxError(Exception):
     """The base of every error that this package raises on purpose."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class AbortError(OpenClawCtxError):
     """An abort signal fired with a reason that was no exception of its own."""
 
@@ -72,7 +72,7 @@ class AbortError(OpenClawCtxError):
         return f"Aborted: {self.reason}."
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class ConfigError(OpenClawCtxError):
     """
     The configuration cannot be used; every problem found is listed.
@@ -92,7 +92,7 @@ class RegistryError(OpenClawCtxError):
     """A registration was refused."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class EngineIdReservedError(RegistryError):
     """An owner other than core asked for the id of the built-in engine."""
 
@@ -106,7 +106,7 @@ class EngineIdReservedError(RegistryError):
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class EngineIdTakenError(RegistryError):
     """Two owners offered an engine under one id, or one owner twice."""
 
@@ -126,7 +126,7 @@ class EngineIdTakenError(RegistryError):
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class InvalidOwnerError(RegistryError):
     """An owner must be a non-blank string."""
 
@@ -140,7 +140,7 @@ class EngineError(OpenClawCtxError):
     """An engine, or the choice of one, cannot serve."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class EngineContractError(EngineError):
     """A factory returned something that does not keep the contract; every problem is listed."""
 
@@ -149,12 +149,11 @@ class EngineContractError(EngineError):
 
     def __str__(self) -> str:
         return (
-            f'Context engine "{self.engine_id}" factory returned an invalid ContextEngine: '
-            f"{', '.join(self.problems)}."
+            f'Context engine "{self.engine_id}" factory returned an invalid ContextEngine: {", ".join(self.problems)}.'
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class EngineFailedError(EngineError):
     """
     An engine raised, hung or answered nonsense, and nothing may stand in for it.
@@ -171,7 +170,7 @@ class EngineFailedError(EngineError):
         return f"Engine {self.engine_id!r} of {self.owner!r} failed during {self.operation!r}: {self.reason}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class EngineLoadError(EngineError):
     """
     What an entry point names cannot be imported, or is no factory.
@@ -187,7 +186,7 @@ class EngineLoadError(EngineError):
         return f"Engine {self.engine_id!r} of distribution {self.distribution!r} cannot be loaded: {self.problem}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class EngineNotRegisteredError(EngineError):
     """Not even the built-in engine is there to answer."""
 
@@ -200,7 +199,7 @@ class EngineNotRegisteredError(EngineError):
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class HostIncompatibleError(EngineError):
     """The host lacks what the engine says that it needs for an operation."""
 
@@ -222,7 +221,7 @@ class HostIncompatibleError(EngineError):
         return f"{sentence} {self.guidance}" if self.guidance else sentence
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class SubstitutionRefusedError(EngineError):
     """The selected engine cannot answer, and the strict policy forbids another to."""
 
@@ -240,7 +239,7 @@ class ModelError(OpenClawCtxError):
     """The provider of a model failed."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class ModelUnavailableError(ModelError):
     """An engine asked for a completion, and the host was opened without a model."""
 
@@ -248,7 +247,7 @@ class ModelUnavailableError(ModelError):
         return "No model is configured for engines. Open the host with Host.open(config, model=...)."
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class SessionClosedError(OpenClawCtxError):
     """A session, host or transcript was used after it was closed."""
 
@@ -262,7 +261,7 @@ class TranscriptError(OpenClawCtxError):
     """A transcript on disk cannot be read or written."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class SessionBusyError(TranscriptError):
     """Another writer holds the transcript."""
 
@@ -277,7 +276,7 @@ class SessionBusyError(TranscriptError):
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class TranscriptFormatError(TranscriptError):
     """A file claims a format that it does not keep."""
 
@@ -288,7 +287,7 @@ class TranscriptFormatError(TranscriptError):
         return f"{self.path!r} cannot be used as a transcript: {self.problem}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False, slots=False)
 class UnknownFormatError(TranscriptError):
     """No importer knows the file."""
 

@@ -1,22 +1,25 @@
 """The only room that knows everybody: settings in, a running host out."""
 
-from .host import Config, Host, counter_from, policy_from, quarantine_folder, state_folder, with_builtins
-from .opening import Opening
-from .services import BackgroundJob
-from .session import CompactedContext, EndedTurn, Prompt, Session
+from openclaw_ctx.door import open_door
 
-__all__ = [
-    "BackgroundJob",
-    "CompactedContext",
-    "Config",
-    "EndedTurn",
-    "Host",
-    "Opening",
-    "Prompt",
-    "Session",
-    "counter_from",
-    "policy_from",
-    "quarantine_folder",
-    "state_folder",
-    "with_builtins",
-]
+__getattr__, __dir__, __all__ = open_door(
+    __name__,
+    {
+        ".host": (
+            "Config",
+            "Host",
+            "counter_from",
+            "with_builtins",
+        ),
+        ".opening": ("Opening",),
+        ".places": ("BuiltinEngines", "quarantine_folder", "state_folder"),
+        ".policy": ("policy_from",),
+        ".services": ("BackgroundJob",),
+        ".session": (
+            "CompactedContext",
+            "EndedTurn",
+            "Prompt",
+            "Session",
+        ),
+    },
+)

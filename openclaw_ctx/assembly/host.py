@@ -1,11 +1,8 @@
 """Settings in, a running host out."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import platformdirs
 
 from openclaw_ctx.config import (
     LoadedSettings,
@@ -16,22 +13,18 @@ from openclaw_ctx.config import (
 )
 from openclaw_ctx.contract import (
     EMPTY,
-    LEGACY_ENGINE_ID,
     Complete,
     EngineContext,
     HostDescriptor,
     SessionKey,
 )
-from openclaw_ctx.engines import LegacyEngine
 from openclaw_ctx.errors import SessionClosedError
 from openclaw_ctx.host import (
-    CORE_OWNER,
     PUBLIC_OWNER,
     EngineFactory,
     Guard,
     HookCall,
     MirrorRow,
-    Policy,
     QuarantineMirror,
     QuarantinePolicy,
     Registration,
@@ -47,17 +40,17 @@ from openclaw_ctx.tokens import TokenCounter, estimate_tokens, exact_counter
 from openclaw_ctx.transcript import Transcript, safe_name
 
 from .opening import Opening
+from .places import BuiltinEngines, quarantine_folder, state_folder
+from .policy import policy_from
 from .services import BackgroundJob, HostServices
 from .session import Session, open_transcript
 
-__all__ = ["Config", "Host", "policy_from", "quarantine_folder", "state_folder"]
+__all__ = ["Config", "Host", "counter_from", "with_builtins"]
 
 _log = get_logger()
 
 Config = Path | str | Mapping[str, Any] | Settings | LoadedSettings | None
 """A file, its content, settings; ``None``: the file that the environment or the user's folder has."""
-
-STATE_VARIABLE = "OPENCLAW_CTX_STATE_DIR"
 
 
 class Host:
@@ -244,37 +237,11 @@ class Host:
 
 
 def with_builtins(registry: Registry) -> Registry:
-    """Register the built-in engine where it is missing: every path that resolves an engine passes here."""
-    if registry.get(LEGACY_ENGINE_ID) is None:
-        registry.register(LEGACY_ENGINE_ID, LegacyEngine, owner=CORE_OWNER, refresh=True)
+    """Register the built-in engines where they are missing: every path that runs an engine passes here."""
+    for builtin in BuiltinEngines().registrations():
+        if registry.get(builtin.engine_id) is None:
+            registry.register(builtin.engine_id, builtin.factory, owner=builtin.owner, refresh=True)
     return registry
-
-
-def state_folder(state_dir: Path | str | None = None) -> Path:
-    """Return where state lives: the argument, the environment, the user's state folder."""
-    if state_dir is not None:
-        return Path(state_dir)
-    named = os.environ.get(STATE_VARIABLE)
-    return Path(named) if named else platformdirs.user_state_path("openclaw-ctx")
-
-
-def quarantine_folder(state_dir: Path) -> Path:
-    """Return where quarantine records are mirrored."""
-    return state_dir / "quarantine"
-
-
-def policy_from(settings: Settings) -> Policy:
-    """Return what the settings say about plugins."""
-    plugins = settings.plugins
-    return Policy(
-        slot=plugins.slots.context_engine,
-        enabled=plugins.enabled,
-        allow=plugins.allow,
-        deny=plugins.deny,
-        entries_enabled={name: entry.enabled for name, entry in plugins.entries.items() if entry.enabled is not None},
-        unset_variables={name: e.unset_variables for name, e in plugins.entries.items() if e.unset_variables},
-        strict=plugins.slot_policy == "strict",
-    )
 
 
 def counter_from(settings: Settings) -> TokenCounter:

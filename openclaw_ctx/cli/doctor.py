@@ -9,13 +9,13 @@ import attrs
 import click
 
 from openclaw_ctx.assembly import policy_from, quarantine_folder, state_folder, with_builtins
-from openclaw_ctx.config import LoadedSettings, Settings
+from openclaw_ctx.config import LoadedSettings, Settings, load_settings
 from openclaw_ctx.contract import CONTRACT_VERSION, LEGACY_ENGINE_ID
 from openclaw_ctx.errors import ConfigError
 from openclaw_ctx.host import Candidate, MirrorRow, QuarantineMirror, Registry, Selection, discover, select
 from openclaw_ctx.log import clean_text
 
-from .options import config_option, json_option, load, state_option
+from .options import config_option, json_option, state_option
 from .speech import say, say_json
 
 __all__ = ["command"]
@@ -77,7 +77,7 @@ def command(as_json: bool, config_path: Path | None, state_dir: Path | None) -> 
 def _load(config_path: Path | None, findings: list[_Finding]) -> LoadedSettings:
     """Return the configuration; where it cannot be used, the defaults and why."""
     try:
-        return load(config_path)
+        return load_settings(config_path)
     except ConfigError as error:
         findings.extend(_Finding("error", "config", f"{error.source}: {problem}") for problem in error.problems)
         where = Path(error.source)

@@ -5,12 +5,11 @@ from typing import Any
 
 import click
 
-from openclaw_ctx.assembly import policy_from, quarantine_folder, state_folder, with_builtins
-from openclaw_ctx.host import MirrorRow, QuarantineMirror, Registry, discover, offers, select
-from openclaw_ctx.log import clean_text
+from openclaw_ctx.assembly import BuiltinEngines, quarantine_folder, state_folder
+from openclaw_ctx.host import discover, offers, select
 
-from .options import config_option, json_option, load, state_option
-from .speech import say, say_json
+from .options import config_option, json_option, load_policy, state_option
+from .speech import clean_text, say, say_json
 
 __all__ = ["command"]
 
@@ -42,11 +41,11 @@ def command(
     """  # noqa: D301 -- click keeps the lines below a real backspace
     if ctx.invoked_subcommand is not None:
         return
-    policy = policy_from(load(config_path).settings)
-    registry, discovery = with_builtins(Registry()), discover()
+    policy = load_policy(config_path)
+    registry, discovery = BuiltinEngines(), discover()
     selection = select(policy, registry, discovery)
     # Of several rows for an engine the last stays: one that is known to hold.
-    quarantines = {row.record.engine_id: row for row in sorted(_mirror(state_dir).read(), key=lambda r: r.verified)}
+    quarantines = {row.record.engine_id: row for row in sorted(_quarantines(state_dir), key=lambda r: r.verified)}
     rows = [
         {
             "engine": clean_text(offer.engine_id),
@@ -107,15 +106,22 @@ def release(ctx: click.Context, engine_id: str, as_json: bool, state_dir: Path |
     return 0 if released else _EXIT_NOTHING_RELEASED
 
 
-def _mirror(state_dir: Path | None) -> QuarantineMirror:
+def _quarantines(state_dir: Path | None) -> list[Any]:
+    # Mostly nobody has ever been barred.
+    return _mirror(state_dir).read() if quarantine_folder(state_folder(state_dir)).is_dir() else []
+
+
+def _mirror(state_dir: Path | None) -> Any:
+    from openclaw_ctx.host import QuarantineMirror  # noqa: PLC0415 -- as above
+
     return QuarantineMirror(quarantine_folder(state_folder(state_dir)))
 
 
-def _released(row: MirrorRow) -> dict[str, Any]:
+def _released(row: Any) -> dict[str, Any]:
     return {"pid": row.pid, "operation": clean_text(row.record.operation), "reason": clean_text(row.record.reason)}
 
 
-def _status(selected: bool, refusal: str | None, selection: str | None, row: MirrorRow | None) -> str:  # noqa: FBT001 -- private
+def _status(selected: bool, refusal: str | None, selection: str | None, row: Any) -> str:  # noqa: FBT001 -- private
     if row is not None:
         where = f"process {row.pid}" if row.verified else f"process {row.pid}, which cannot be verified"
         return clean_text(f"quarantined in {where} during {row.record.operation}: {row.record.reason}")

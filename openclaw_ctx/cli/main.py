@@ -8,7 +8,6 @@ line or the configuration cannot be used; 3 a file is no session that is known;
 
 import contextlib
 import importlib
-import importlib.metadata
 import io
 import signal
 import sys
@@ -17,8 +16,6 @@ from types import FrameType
 from typing import Any, Final, NoReturn
 
 import click
-
-from openclaw_ctx.errors import ConfigError, OpenClawCtxError, UnknownFormatError
 
 __all__ = ["cli", "main"]
 
@@ -56,6 +53,8 @@ class _Commands(click.Group):
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: Any) -> None:
     if wanted and not ctx.resilient_parsing:
+        import importlib.metadata  # noqa: PLC0415 -- as dear as the rest of the start
+
         click.echo(f"openclaw-ctx {importlib.metadata.version('openclaw-ctx')}")
         ctx.exit()
 
@@ -95,15 +94,23 @@ def main() -> None:
         error.message = clean_text(error.message, limit=_LONGEST_MESSAGE)  # type: ignore[misc]  # click keeps no other
         error.show(file=sys.stderr)  # click would take a stream of its own, in UTF-8 whatever the terminal takes
         sys.exit(error.exit_code)
-    except (OpenClawCtxError, OSError) as error:
-        from .speech import complain  # noqa: PLC0415 -- as above
-
-        complain(error)
-        sys.exit(_exit_code(error))
+    except Exception as error:
+        # The errors are imported with the failure too: they are classes by the dozen.
+        code = _explain(error)
+        if code is None:
+            raise
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _exit_code(error: Exception) -> int:
+def _explain(error: Exception) -> int | None:
+    """Say what a person can mend and return the exit code; ``None`` for a bug."""
+    from openclaw_ctx.errors import ConfigError, OpenClawCtxError, UnknownFormatError  # noqa: PLC0415 -- as above
+
+    from .speech import complain  # noqa: PLC0415 -- as above
+
+    if not isinstance(error, OpenClawCtxError | OSError):
+        return None
+    complain(error)
     if isinstance(error, UnknownFormatError):
         return _EXIT_NO_SESSION
     return _EXIT_USAGE if isinstance(error, ConfigError) else _EXIT_FAILED

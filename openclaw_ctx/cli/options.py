@@ -6,9 +6,10 @@ from typing import Any, TypeVar
 
 import click
 
-from openclaw_ctx.config import LoadedSettings, load_settings
+from openclaw_ctx.config import no_config
+from openclaw_ctx.host import Policy
 
-__all__ = ["config_option", "json_option", "load", "state_option"]
+__all__ = ["config_option", "json_option", "load_policy", "state_option"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -37,6 +38,11 @@ def json_option(function: _F) -> _F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(function)
 
 
-def load(config_path: Path | None) -> LoadedSettings:
-    """Return the configuration that a command shall use."""
-    return load_settings(config_path)
+def load_policy(config_path: Path | None) -> Policy:
+    """Return what the configuration says about plugins; where there is none, no schema is loaded for it."""
+    if no_config(config_path):
+        return Policy()
+    from openclaw_ctx.assembly import policy_from  # noqa: PLC0415 -- 20 ms, which most starts do not need
+    from openclaw_ctx.config import load_settings  # noqa: PLC0415 -- as above
+
+    return policy_from(load_settings(config_path).settings)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from openclaw_ctx.assembly import state_folder
+from openclaw_ctx.config import load_settings
 from openclaw_ctx.contract import LEGACY_ENGINE_ID
 from openclaw_ctx.errors import OpenClawCtxError, TranscriptError, UnknownFormatError
 from openclaw_ctx.log import clean_text, configure_console
@@ -20,7 +21,7 @@ from openclaw_ctx.replay import REPORT_MARK, Replay, as_json, render, render_rep
 from openclaw_ctx.replay import Progress as Report
 from openclaw_ctx.transcript.importers import ENTRY_POINT_GROUP, FORMATS, import_session
 
-from .options import config_option, json_option, load, state_option
+from .options import config_option, json_option, state_option
 from .speech import complain, say, say_json
 
 __all__ = ["command"]
@@ -77,7 +78,7 @@ def command(
     if report is not None:
         _check_report(report)
     configure_console(verbose=verbose)
-    loaded = load(config_path)
+    loaded = load_settings(config_path)
     asked = tuple(dict.fromkeys(engines)) or (loaded.settings.plugins.slots.context_engine or LEGACY_ENGINE_ID,)
     within = tuple(dict.fromkeys(budgets)) or (_DEFAULT_BUDGET,)
     replays: list[Replay] = []

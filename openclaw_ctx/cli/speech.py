@@ -1,16 +1,27 @@
 """How commands speak: results to stdout, what is wrong to stderr."""
 
 import json
+import re
 import sys
 from typing import Any
 
 import click
 
-from openclaw_ctx.log import clean_text
-
-__all__ = ["complain", "say", "say_json"]
+__all__ = ["clean_text", "complain", "say", "say_json"]
 
 _LONGEST_LINE = 2_000
+
+
+_PLAIN = re.compile(r"[a-z0-9_.:-]{0,64}", re.ASCII)
+
+
+def clean_text(text: str, *, limit: int = 500) -> str:
+    """Return *text* as :func:`openclaw_ctx.log.clean_text` does, which a plain name need not load."""
+    if _PLAIN.fullmatch(text):
+        return text
+    from openclaw_ctx.log import clean_text as clean  # noqa: PLC0415 -- 10 ms of patterns
+
+    return clean(text, limit=limit)
 
 
 def say(text: str, *, error: bool = False) -> None:

@@ -17,13 +17,10 @@ import attrs
 from openclaw_ctx.contract import JSON
 from openclaw_ctx.errors import ConfigError
 
+from .place import CONFIG_VARIABLE, config_path
 from .schema import Settings
-from .structure import structure
 
-__all__ = ["CONFIG_VARIABLE", "LoadedSettings", "load_settings", "settings_from"]
-
-CONFIG_VARIABLE: Final = "OPENCLAW_CTX_CONFIG"
-"""The environment variable that names the file."""
+__all__ = ["LoadedSettings", "load_settings", "settings_from"]
 
 _MAX_DEPTH: Final = 100
 _BOMS: Final = (
@@ -76,6 +73,8 @@ def settings_from(
     Raises:
         ConfigError: With every problem, not just the first.
     """
+    from .structure import structure  # noqa: PLC0415 -- mostly there is no file
+
     structured = structure(data, os.environ if environ is None else environ)
     if structured.settings is None:
         raise ConfigError(source, structured.problems)
@@ -93,7 +92,7 @@ def load_settings(path: Path | None = None, *, environ: Mapping[str, str] = os.e
         ConfigError: The file cannot be read, is not JSON5, or has problems.
     """
     named = environ.get(CONFIG_VARIABLE)
-    where = path or (Path(named).expanduser() if named else _default_path())
+    where = config_path(path, environ=environ)
     content, problem = _read(where)
     if problem is not None:
         raise ConfigError(str(where), [problem])
@@ -106,12 +105,6 @@ def load_settings(path: Path | None = None, *, environ: Mapping[str, str] = os.e
     if problem is not None:
         raise ConfigError(str(where), [problem])
     return attrs.evolve(settings_from(data, source=str(where), environ=environ), path=where, exists=True)
-
-
-def _default_path() -> Path:
-    import platformdirs  # noqa: PLC0415 -- 20 ms: needed only where nobody names the file
-
-    return platformdirs.user_config_path("openclaw-ctx") / "openclaw.json"
 
 
 def _read(path: Path) -> tuple[bytes | None, str | None]:

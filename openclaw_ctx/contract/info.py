@@ -7,19 +7,11 @@ import attrs
 
 __all__ = [
     "CAPABILITIES",
-    "CONTRACT_VERSION",
-    "LEGACY_ENGINE_ID",
     "EngineInfo",
     "HostDescriptor",
     "HostRequirements",
     "TurnMaintenanceMode",
 ]
-
-CONTRACT_VERSION = "1.0"
-"""Minor: hooks and parameters were added. Major: one was removed, after two minor versions of warning."""
-
-LEGACY_ENGINE_ID = "legacy"
-"""The built-in engine that answers when no other can; core's alone."""
 
 CAPABILITIES: tuple[str, ...] = (
     "bootstrap",

@@ -12,7 +12,8 @@ from typing import Final, Literal, TypeAlias, get_args
 import attrs
 
 from .frozen import JSON
-from .info import LEGACY_ENGINE_ID, HostDescriptor
+from .info import HostDescriptor
+from .names import LEGACY_ENGINE_ID
 from .services import Complete, RewriteTranscriptEntries
 
 __all__ = [

@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeAlias
 import attrs
 
 from .frozen import EMPTY, JSON
-from .info import CONTRACT_VERSION
 from .message import EntryId, Message, SessionKey
+from .names import CONTRACT_VERSION
 from .results import CompactResult, RewriteResult
 
 __all__ = [

@@ -1,129 +1,86 @@
 """Finds, holds and runs engines, and keeps what it would not run."""
 
-from .check import (
-    CheckedPrompt,
-    check_prompt,
-)
-from .compat import (
-    HostCompatibility,
-    HostOperation,
-    evaluate_host,
-    require_host,
-)
-from .discovery import (
-    ENGINES_GROUP,
-    Candidate,
-    Discovery,
-    FaultKind,
-    MetadataFault,
-    discover,
-    load_factory,
-)
-from .engine import (
-    BuiltEngine,
-    MakeContext,
-    build_engine,
-)
-from .guard import (
-    Answer,
-    Guard,
-    HookCall,
-    Serving,
-)
-from .hooks import (
-    HOOKS,
-    REQUIRED_HOOKS,
-    EngineHooks,
-    build_hooks,
-)
-from .lane import (
-    DeadlineExceeded,
-    HostLane,
-    Lane,
-    LaneFault,
-    Runner,
-)
-from .mirror import (
-    MirrorRow,
-    QuarantineMirror,
-    QuarantineRecord,
-)
-from .quarantine import (
-    Quarantine,
-    QuarantinePolicy,
-)
-from .registry import (
-    CORE_OWNER,
-    PUBLIC_OWNER,
-    EngineFactory,
-    Registration,
-    Registry,
-    default_registry,
-)
-from .resolver import (
-    EngineOffer,
-    Policy,
-    Selection,
-    SelectionOutcome,
-    offers,
-    select,
-)
-from .results import (
-    NEUTRAL,
-    InvalidResult,
-    structure_info,
-    structure_result,
-)
+from openclaw_ctx.door import open_door
 
-__all__ = [
-    "CORE_OWNER",
-    "ENGINES_GROUP",
-    "HOOKS",
-    "NEUTRAL",
-    "PUBLIC_OWNER",
-    "REQUIRED_HOOKS",
-    "Answer",
-    "BuiltEngine",
-    "Candidate",
-    "CheckedPrompt",
-    "DeadlineExceeded",
-    "Discovery",
-    "EngineFactory",
-    "EngineHooks",
-    "EngineOffer",
-    "FaultKind",
-    "Guard",
-    "HookCall",
-    "HostCompatibility",
-    "HostLane",
-    "HostOperation",
-    "InvalidResult",
-    "Lane",
-    "LaneFault",
-    "MakeContext",
-    "MetadataFault",
-    "MirrorRow",
-    "Policy",
-    "Quarantine",
-    "QuarantineMirror",
-    "QuarantinePolicy",
-    "QuarantineRecord",
-    "Registration",
-    "Registry",
-    "Runner",
-    "Selection",
-    "SelectionOutcome",
-    "Serving",
-    "build_engine",
-    "build_hooks",
-    "check_prompt",
-    "default_registry",
-    "discover",
-    "evaluate_host",
-    "load_factory",
-    "offers",
-    "require_host",
-    "select",
-    "structure_info",
-    "structure_result",
-]
+__getattr__, __dir__, __all__ = open_door(
+    __name__,
+    {
+        ".check": (
+            "CheckedPrompt",
+            "check_prompt",
+        ),
+        ".compat": (
+            "HostCompatibility",
+            "HostOperation",
+            "evaluate_host",
+            "require_host",
+        ),
+        ".discovery": (
+            "ENGINES_GROUP",
+            "Candidate",
+            "Discovery",
+            "FaultKind",
+            "MetadataFault",
+            "discover",
+        ),
+        ".engine": (
+            "BuiltEngine",
+            "MakeContext",
+            "build_engine",
+        ),
+        ".guard": (
+            "Answer",
+            "Guard",
+            "HookCall",
+            "Serving",
+        ),
+        ".hooks": (
+            "HOOKS",
+            "REQUIRED_HOOKS",
+            "EngineHooks",
+            "build_hooks",
+        ),
+        ".lane": (
+            "DeadlineExceeded",
+            "HostLane",
+            "Lane",
+            "LaneFault",
+            "Runner",
+        ),
+        ".loading": ("load_factory",),
+        ".mirror": (
+            "MirrorRow",
+            "QuarantineMirror",
+            "QuarantineRecord",
+        ),
+        ".quarantine": (
+            "Quarantine",
+            "QuarantinePolicy",
+        ),
+        ".registration": (
+            "CORE_OWNER",
+            "PUBLIC_OWNER",
+            "EngineFactory",
+            "Registration",
+            "Registrations",
+        ),
+        ".registry": (
+            "Registry",
+            "default_registry",
+        ),
+        ".resolver": (
+            "EngineOffer",
+            "Policy",
+            "Selection",
+            "SelectionOutcome",
+            "offers",
+            "select",
+        ),
+        ".results": (
+            "NEUTRAL",
+            "InvalidResult",
+            "structure_info",
+            "structure_result",
+        ),
+    },
+)

@@ -10,10 +10,11 @@ import attrs
 
 from openclaw_ctx.contract import LEGACY_ENGINE_ID, AbortSignal, EngineInfo
 
-from .discovery import Candidate, load_factory
+from .discovery import Candidate
 from .hooks import EngineHooks, build_hooks
 from .lane import DeadlineExceeded, HostLane, Lane, LaneFault, Runner
-from .registry import Registration
+from .loading import load_factory
+from .registration import Registration
 from .results import InvalidResult, structure_result
 
 __all__ = ["BuiltEngine", "MakeContext", "build_engine"]

@@ -29,7 +29,8 @@ from .discovery import Candidate
 from .engine import BuiltEngine, MakeContext, build_engine
 from .lane import DeadlineExceeded, LaneFault
 from .quarantine import QuarantinePolicy
-from .registry import Registration, Registry
+from .registration import Registration
+from .registry import Registry
 from .resolver import Selection
 from .results import NEUTRAL, InvalidResult
 

@@ -2,44 +2,15 @@
 
 import functools
 import threading
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Literal
 
-import attrs
-
-from openclaw_ctx.contract import LEGACY_ENGINE_ID, EngineContext
+from openclaw_ctx.contract import LEGACY_ENGINE_ID
 from openclaw_ctx.errors import EngineIdReservedError, EngineIdTakenError, InvalidOwnerError
 
 from .quarantine import Quarantine
+from .registration import CORE_OWNER, EngineFactory, Registration
 
-__all__ = ["CORE_OWNER", "PUBLIC_OWNER", "EngineFactory", "Registration", "Registry", "default_registry"]
-
-CORE_OWNER = "core"
-PUBLIC_OWNER = "public"
-
-EngineFactory: TypeAlias = Callable[[EngineContext], Any]
-"""Builds an engine, sync or async; a class that takes the context is one too."""
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class Registration:
-    """
-    An engine on offer.
-
-    Attributes:
-        lifecycle: ``discovery`` says only that the engine exists: it is never
-            built, and gives way to a ``runtime`` registration.
-    """
-
-    engine_id: str
-    owner: str
-    factory: EngineFactory
-    lifecycle: Literal["runtime", "discovery"] = "runtime"
-
-    @property
-    def is_runtime(self) -> bool:
-        """Whether the engine can serve, rather than only be known of."""
-        return self.lifecycle == "runtime"
+__all__ = ["Registry", "default_registry"]
 
 
 class Registry:

@@ -16,7 +16,7 @@ import attrs
 from openclaw_ctx.contract import LEGACY_ENGINE_ID
 
 from .discovery import Candidate, Discovery
-from .registry import Registration, Registry
+from .registration import Registration, Registrations
 
 __all__ = ["EngineOffer", "Policy", "Selection", "SelectionOutcome", "offers", "select"]
 
@@ -118,7 +118,7 @@ class EngineOffer:
     refusal: str | None
 
 
-def select(policy: Policy, registry: Registry, discovery: Discovery) -> Selection:
+def select(policy: Policy, registry: Registrations, discovery: Discovery) -> Selection:
     """Return what the slot comes to under *policy*. Imports and builds nothing."""
     asked = policy.asked
     if asked == LEGACY_ENGINE_ID:
@@ -147,7 +147,7 @@ def select(policy: Policy, registry: Registry, discovery: Discovery) -> Selectio
     return _legacy(asked, "refused", f"context engine {asked!r} is not registered")
 
 
-def offers(policy: Policy, registry: Registry, discovery: Discovery) -> tuple[EngineOffer, ...]:
+def offers(policy: Policy, registry: Registrations, discovery: Discovery) -> tuple[EngineOffer, ...]:
     """Return every engine that is registered or installed, the selected one marked, with why others are refused."""
     selection = select(policy, registry, discovery)
     found = [

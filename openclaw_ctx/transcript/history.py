@@ -49,12 +49,10 @@ class History(Sequence[Message]):
         return self._message(position)
 
     def __iter__(self) -> Iterator[Message]:
-        for position in range(self._start, self._stop):
-            yield self._message(position)
+        return self._walk(range(self._start, self._stop))
 
     def __reversed__(self) -> Iterator[Message]:
-        for position in range(self._stop - 1, self._start - 1, -1):
-            yield self._message(position)
+        return self._walk(range(self._stop - 1, self._start - 1, -1))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy, or a view that goes to another process, is the messages themselves.
@@ -67,6 +65,14 @@ class History(Sequence[Message]):
     def entry_ids(self) -> list[EntryId | None]:
         """The messages' entry ids; no message is read for them."""
         return [entry.id for entry in self._entries[self._start : self._stop]]
+
+    def _walk(self, positions: range) -> Iterator[Message]:
+        # Calls nothing for a message that has been read: every engine walks back at every prompt.
+        entries, read = self._entries, self._read
+        for position in positions:
+            entry = entries[position]
+            found: Message | None = entry.message
+            yield read(entry) if found is None else found
 
     def _message(self, position: int) -> Message:
         entry = self._entries[position]

@@ -47,28 +47,41 @@ def pairs_are_whole(messages: Sequence[Message]) -> bool:
     optional: set[str] = set()
     for message in messages:
         if isinstance(message, ToolResultMessage):
-            if message.tool_call_id in open_ids:
-                open_ids.remove(message.tool_call_id)
-            elif message.tool_call_id in optional:
-                optional.remove(message.tool_call_id)
+            answered = message.tool_call_id
+            if answered in open_ids:
+                open_ids.remove(answered)
+            elif answered in optional:
+                optional.remove(answered)
             else:
                 return False
             continue
         if open_ids:
             return False
-        optional = set()
-        if isinstance(message, AssistantMessage):
-            ids = [block.id for block in message.content if isinstance(block, ToolCallBlock)]
-            if ids:
-                fresh = set(ids)
-                if len(fresh) != len(ids) or fresh & seen or any(not 0 < len(i) <= MAX_ID_CHARS for i in ids):
-                    return False
-                seen |= fresh
-                if message.stop_reason in _CUT_OFF:
-                    optional = fresh
-                else:
-                    open_ids = fresh
+        if optional:
+            optional = set()
+        if not isinstance(message, AssistantMessage):
+            continue
+        asked = _fresh_calls(message, seen)
+        if asked is None:
+            return False
+        if message.stop_reason in _CUT_OFF:
+            optional = asked
+        else:
+            open_ids = asked
     return not open_ids
+
+
+def _fresh_calls(message: AssistantMessage, seen: set[str]) -> set[str] | None:
+    """Return the ids of the message's calls, added to *seen*; ``None`` where one has been used or will not do."""
+    # One loop and no copies: this runs over every prompt.
+    asked: set[str] = set()
+    for block in message.content:
+        if isinstance(block, ToolCallBlock):
+            if block.id in seen or not 0 < len(block.id) <= MAX_ID_CHARS:
+                return None
+            seen.add(block.id)
+            asked.add(block.id)
+    return asked
 
 
 def repair_pairs(messages: Sequence[Message]) -> PairRepair:

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_ctx.errors import EngineLoadError
-from openclaw_ctx.host.discovery import ENGINES_GROUP, Candidate, Discovery, discover, load_factory
+from openclaw_ctx.host.discovery import ENGINES_GROUP, Candidate, Discovery, discover
+from openclaw_ctx.host.loading import load_factory
 from tests.host.distributions import build_wheel, install_wheels
 
 KINDS = """

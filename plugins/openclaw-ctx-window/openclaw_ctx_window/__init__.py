@@ -93,19 +93,23 @@ class WindowEngine:
     def _whole_turns(self, messages: Sequence[Message], budget: float, *, end: int) -> tuple[int, float]:
         """Return where the kept turns begin, and what they cost; the end of *messages* where none fits."""
         start, spent, running, turns = len(messages), 0.0, 0.0, 0
-        for index in range(len(messages) - 1, end - 1, -1):
-            message = messages[index]
-            running += self._count(message)
-            if running > budget:
+        index, later = len(messages), None
+        # Iterated, not indexed: this walk is what a prompt costs.
+        for message in reversed(messages):
+            if index == end:
                 break
-            if _opens_turn(messages, index):
+            if isinstance(later, UserMessage) and not isinstance(message, UserMessage):
+                # The first of the user messages that stand together has just been passed: a turn begins there.
                 start, spent, turns = index, running, turns + 1
                 if turns == self._max_turns:
-                    break
-        else:
-            # Everything fits; what stands before the first user message belongs to no turn.
-            if self._max_turns is None or turns < self._max_turns:
-                start, spent = end, running
+                    return start, spent
+            running += self._count(message)
+            if running > budget:
+                return start, spent
+            index, later = index - 1, message
+        # Everything fits; what stands before the first user message belongs to no turn.
+        if isinstance(later, UserMessage) or self._max_turns is None or turns < self._max_turns:
+            start, spent = end, running
         return start, spent
 
     def _part_of_turn(self, messages: Sequence[Message], budget: float) -> tuple[tuple[Message, ...], float]:

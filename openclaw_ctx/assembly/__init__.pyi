@@ -1,0 +1,23 @@
+from .host import Config, Host, counter_from, with_builtins
+from .opening import Opening
+from .places import BuiltinEngines, quarantine_folder, state_folder
+from .policy import policy_from
+from .services import BackgroundJob
+from .session import CompactedContext, EndedTurn, Prompt, Session
+
+__all__ = [
+    "BackgroundJob",
+    "BuiltinEngines",
+    "CompactedContext",
+    "Config",
+    "EndedTurn",
+    "Host",
+    "Opening",
+    "Prompt",
+    "Session",
+    "counter_from",
+    "policy_from",
+    "quarantine_folder",
+    "state_folder",
+    "with_builtins",
+]
