@@ -61,8 +61,9 @@ def command(
     Run recorded sessions through one or several engines and show what each would have sent.
 
     Works on a copy. Recorded compactions are skipped; a prompt over the budget
-    triggers one. Reads sessions of OpenClaw and pi, Claude Code, and OpenAI chat
-    completions (tau-bench too).
+    triggers one. Reads sessions of OpenClaw and pi, Claude Code, Codex, Copilot,
+    Gemini CLI, Kimi Code, Qwen Code and SWE-agent, and OpenAI chat completions
+    (tau-bench too).
 
     \b
     Examples:
