@@ -295,3 +295,25 @@ async def test_a_host_answers_while_its_engine_fails_in_every_session(tmp_path):
     assert all([message.text for message in prompt.messages] == ["hello"] for prompt in prompts)
     assert row.record.operation == "assemble"
     assert 1 <= record.calls.count(("assemble", 0)) <= 8
+
+
+@pytest.mark.parametrize("slot", ["there", "announced", "missing", "barred"])
+async def test_the_slot_is_looked_up_once(closing, monkeypatch, slot):
+    """Looking reads the disk, so the answer is kept: for an engine, an announcement, and for nobody."""
+    registry = Registry()
+    if slot != "missing":
+        registry.register(
+            "engine",
+            broken([]) if slot == "barred" else Plain,
+            owner="plugin:acme",
+            lifecycle="discovery" if slot == "announced" else "runtime",
+        )
+    guard = closing(guard_of(registry=registry))
+    looks: list[int] = []
+    look = guard._select
+    monkeypatch.setattr(guard, "_select", lambda: looks.append(1) or look())
+
+    for _ in range(4):
+        await call(guard, "assemble")
+
+    assert looks == [1]

@@ -1,5 +1,6 @@
 """A barred engine gets a try, and comes back if it holds."""
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from openclaw_ctx import AssembleResult, UserMessage, hookimpl
 from openclaw_ctx.host import Quarantine, QuarantinePolicy, Registry
 from tests.assembly.recording import OneByOne, Record, engine_of, open_host
+from tests.host.guarded import Plain, call, guard_of
 from tests.host.quarantined import Clock, fail, mirrored
 
 
@@ -152,45 +154,46 @@ async def test_a_session_tries_an_engine_on_probation_and_gets_it_back(tmp_path)
     assert record.seen == ["one", "two", "three", "four", "five", "six"]
 
 
-async def test_only_one_session_has_the_try(tmp_path):
-    """While one session tries the engine, another is answered by legacy, and reaches the engine not once."""
-    clock, entered, record = Clock(), threading.Event(), Record(failing={"assemble"})
-    leave = threading.Event()
+async def test_while_one_call_has_the_try_others_are_answered_by_legacy():
+    """The engine is not called a second time, nor let go, until the try has ended; then it serves everybody."""
+    clock, entered, go_on = Clock(), asyncio.Event(), asyncio.Event()
+    here = asyncio.get_running_loop()
+    calls: list[str] = []
 
-    class Slow(OneByOne):
+    class Moody(Plain):
         @hookimpl
-        def assemble(self, messages):
-            self.record.note("assemble")
-            entered.set()
-            leave.wait(timeout=30)
+        async def assemble(self, messages):
+            calls.append("assemble")
+            if len(calls) == 1:
+                message = "broke"
+                raise RuntimeError(message)
+            here.call_soon_threadsafe(entered.set)
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(go_on.wait(), here))
             return AssembleResult(messages=messages)
 
+        @hookimpl
+        def dispose(self):
+            calls.append("dispose")
+
     registry = Registry(quarantine=Quarantine(clock=clock))
-    options = {"registry": registry, "plugins": {"quarantine": {"probationSeconds": 10}}}
-    async with (
-        open_host(tmp_path / "a", engines={"recorder": engine_of(Slow, record)}, **options) as one,
-        open_host(tmp_path / "b", **options) as other,
-        one.session("talk") as first,
-        other.session("talk") as second,
-    ):
-        for session in (first, second):
-            await session.append(UserMessage(content="one"))
-        await first.assemble()
-        record.failing.clear()
-        record.calls.clear()
-        clock.now += 10
+    guard = guard_of(Moody, registry=registry, policy=QuarantinePolicy(probation_seconds=10))
+    await call(guard, "assemble")
+    clock.now += 10
 
-        # The first call of a try is bootstrap, whose success restores the engine: hold the try itself.
-        assert registry.quarantine.begin("recorder") is True
-        waiting = await second.assemble()
-        registry.quarantine.withdraw("recorder")
-        leave.set()
-        tried = await first.assemble()
+    trying = asyncio.ensure_future(call(guard, "assemble"))
+    await entered.wait()
+    meanwhile = [await call(guard, "assemble"), await call(guard, "ingest")]
+    go_on.set()
+    tried = await trying
+    after = await call(guard, "assemble")
+    before_closing = list(calls)
+    await guard.close()
 
-        assert entered.is_set()
-        assert registry.quarantine.records() == []
-    assert (waiting.engine, tried.engine) == ("legacy", "recorder")
-    assert record.calls.count(("assemble", 0)) == 1
+    assert [answer.serving.engine_id for answer in meanwhile] == ["legacy", "legacy"]
+    assert [tried.serving.engine_id, after.serving.engine_id] == ["engine", "engine"]
+    assert before_closing.count("assemble") == 3
+    assert before_closing.count("dispose") == 1, "only the one that had failed"
+    assert registry.quarantine.records() == []
 
 
 def test_many_threads_and_one_try():
@@ -213,3 +216,47 @@ def test_many_threads_and_one_try():
         thread.join()
 
     assert sorted(won) == [False] * 15 + [True]
+
+
+@pytest.mark.parametrize("stage", ["build", "call"])
+async def test_a_call_that_was_given_up_on_probation_leaves_the_try_to_the_next(stage):
+    """The caller cancels while the engine is built or called for its try: the next call reaches the engine."""
+    clock, entered, here = Clock(), asyncio.Event(), asyncio.get_running_loop()
+    behaviour = ["fail"]
+
+    async def hold() -> None:
+        here.call_soon_threadsafe(entered.set)
+        await asyncio.Event().wait()
+
+    class Moody(Plain):
+        @hookimpl
+        async def assemble(self, messages):
+            if behaviour[0] == "fail":
+                message = "broke"
+                raise RuntimeError(message)
+            if behaviour[0] == "call":
+                await hold()
+            return AssembleResult(messages=messages)
+
+    async def make(context):
+        if behaviour[0] == "build":
+            await hold()
+        return Moody(context)
+
+    registry = Registry(quarantine=Quarantine(clock=clock))
+    guard = guard_of(make, registry=registry, policy=QuarantinePolicy(probation_seconds=10))
+    await call(guard, "assemble")
+    clock.now += 10
+    behaviour[0] = stage
+
+    given_up = asyncio.ensure_future(call(guard, "assemble"))
+    await entered.wait()
+    given_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    behaviour[0] = "serve"
+    answer = await call(guard, "assemble")
+    await guard.close()
+
+    assert answer.serving.engine_id == "engine"
+    assert registry.quarantine.records() == []
