@@ -22,7 +22,7 @@ from openclaw_ctx.contract import (
 )
 from openclaw_ctx.host import Guard, Serving, require_host
 from openclaw_ctx.log import get_logger
-from openclaw_ctx.transcript import Transcript
+from openclaw_ctx.transcript import History, Transcript
 
 from .facts import CallFacts
 from .handover import HandOver, Mark
@@ -89,13 +89,12 @@ class Courier:
     async def hand_over_turn(
         self, serving: Serving, size: int, *, is_heartbeat: bool, budget: int | None, until: float
     ) -> int:
-        """Hand the newest *size* messages over; return how many the engine took, within what is left of the time."""
+        """Hand a turn of *size* messages over; return how many the engine took, within what is left of the time."""
         if not size or serving.engine_id == LEGACY_ENGINE_ID:
             return 0
         if self._met is None:
             return 0  # it has not been told what came before; the turn is told with that
-        record = self._transcript.record()
-        turn = record[len(record) - size :]
+        turn = self._untold(serving, size)
         met, self._met = self._met, None
         if self._guard.implements("after_turn"):
             messages, before = self._with_turn(turn)
@@ -114,9 +113,13 @@ class Courier:
             taken = await self._ingest(turn, is_heartbeat=is_heartbeat, until=until)
         if taken:
             self._mark(serving.engine_id, turn[taken - 1].entry_id)
-        if taken == size:
+        if taken == len(turn):
             self._met = met
         return taken
+
+    def follow_rewrite(self) -> None:
+        """Find the marks again after entries have been written anew: nobody is told of them twice."""
+        self._handover.follow(self._transcript.newest_of)
 
     async def maintain(self, *, until: float | None = None) -> RewriteResult | None:
         """Let the engine tidy up, within what is left of the time."""
@@ -159,6 +162,14 @@ class Courier:
         self._mark(serving.engine_id, missed[-1].entry_id if missed else told)
         await self.maintain()
         return True
+
+    def _untold(self, serving: Serving, size: int) -> History:
+        """Return what follows the engine's mark: the turn, and whatever somebody else wrote into it."""
+        mark = self._handover.mark(serving.engine_id)
+        if mark is None or mark.entry_id is None or mark.session_id != self._transcript.session_id:
+            record = self._transcript.record()
+            return record if mark is not None and mark.entry_id is None else record[len(record) - size :]
+        return self._transcript.record(after=self._transcript.nearest_on_branch(mark.entry_id))
 
     def _missed(self, mark: Mark | None, running: int) -> tuple[Sequence[Message], BootstrapReason]:
         """Return what an engine with this mark has not been told, and what that makes this meeting."""

@@ -7,17 +7,21 @@ what it was given, so a crash in between hands it over again rather than never;
 ``entry_id`` tells an engine what it has already.
 """
 
+import contextlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import attrs
 
 from openclaw_ctx.contract import EntryId, SessionId
+from openclaw_ctx.log import describe_error, get_logger
 
 __all__ = ["HandOver", "Mark"]
+
+_log = get_logger()
 
 
 @attrs.frozen
@@ -41,15 +45,33 @@ class HandOver:
 
     def set(self, engine_id: str, mark: Mark) -> None:
         """Remember how far the engine has been told; whole or not at all."""
-        if self._marks.get(engine_id) == mark:
-            return
-        self._marks[engine_id] = mark
+        if self._marks.get(engine_id) != mark:
+            self._marks[engine_id] = mark
+            self._write()
+
+    def follow(self, newest_of: Callable[[EntryId], EntryId]) -> None:
+        """Move every mark to the entry that stands for its own, after entries have been written again."""
+        moved = {
+            name: Mark(mark.session_id, None if mark.entry_id is None else newest_of(mark.entry_id))
+            for name, mark in self._marks.items()
+        }
+        if moved != self._marks:
+            self._marks = moved
+            self._write()
+
+    def _write(self) -> None:
         rows = {name: {"sessionId": m.session_id, "entryId": m.entry_id} for name, m in self._marks.items()}
         temporary = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}.tmp")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as out:  # noqa: PTH123 -- the mode is given at creation
-            json.dump({"version": 1, "engines": rows}, out)
-        temporary.replace(self._path)
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "w", encoding="utf-8") as out:  # noqa: PTH123 -- the mode is given at creation
+                json.dump({"version": 1, "engines": rows}, out)
+            temporary.replace(self._path)
+        except OSError as error:
+            # The turn goes on: an engine that is told twice can bear it, and after a restart it may be.
+            _log.warning("handover.unwritten", path=str(self._path), reason=describe_error(error))
+            with contextlib.suppress(OSError):
+                temporary.unlink()
 
 
 def _read(path: Path) -> dict[str, Mark]:

@@ -18,7 +18,7 @@ from openclaw_ctx.contract import (
     HostDescriptor,
     SessionKey,
 )
-from openclaw_ctx.errors import SessionClosedError
+from openclaw_ctx.errors import SessionBusyError, SessionClosedError
 from openclaw_ctx.host import (
     PUBLIC_OWNER,
     EngineFactory,
@@ -37,7 +37,7 @@ from openclaw_ctx.host import (
 )
 from openclaw_ctx.log import get_logger
 from openclaw_ctx.tokens import TokenCounter, estimate_tokens, exact_counter
-from openclaw_ctx.transcript import Transcript, safe_name
+from openclaw_ctx.transcript import Transcript, make_private_folder, safe_name
 
 from .opening import Opening
 from .places import BuiltinEngines, quarantine_folder, state_folder
@@ -104,6 +104,7 @@ class Host:
             count=self._count,
             complete=model,
             failed=self._guard.report_background_failure,
+            rewritten=lambda key: self._sessions[key].follow_rewrite(),
         )
         for finding in loaded.findings:
             _log.warning("config.questioned", finding=finding)
@@ -179,29 +180,43 @@ class Host:
         return self._registry.quarantine.rows()
 
     @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` has been called."""
+        return self._closed
+
+    @property
     def background_jobs(self) -> tuple[BackgroundJob, ...]:
         """What engines are doing behind their hooks."""
         return tuple(self._services.jobs)
 
     async def close(self) -> None:
-        """Close every session and dispose the engine. Does nothing the second time."""
+        """Dispose the engine and close every session. Does nothing the second time."""
         if self._closed:
             return
         self._closed = True
-        for session in list(self._sessions.values()):
-            await session.close()
-        await self._guard.close()
+        try:
+            # First, since calls that are under way end with it; an engine may still read while it is disposed.
+            await self._guard.close()
+        finally:
+            for session in list(self._sessions.values()):
+                await session.close()
 
     async def _open_session(self, key: SessionKey) -> Session:
         if self._closed:
             raise SessionClosedError("Host")
+        path = self.state_dir / "sessions" / f"{safe_name(key)}.jsonl"
+        if key in self._sessions:
+            raise SessionBusyError(str(path), "this very host, which has it open", 0.0)
         transcript = await open_transcript(
             key,
-            self.state_dir / "sessions" / f"{safe_name(key)}.jsonl",
+            path,
             durable=self._settings.session.durable,
             timeout_seconds=self._settings.session.acquire_timeout_seconds,
             cwd=str(self.workspace_dir),
         )
+        if self.closed:  # while it waited for another writer
+            transcript.close()
+            raise SessionClosedError("Host")
         session = self._sessions[key] = Session(
             key,
             transcript,
@@ -230,7 +245,7 @@ class Host:
         return EngineContext(
             engine_id=engine_id,
             config=config,
-            state_dir=self.state_dir / "engines" / safe_name(engine_id),
+            state_dir=make_private_folder(self.state_dir / "engines" / safe_name(engine_id)),
             workspace_dir=self.workspace_dir,
             services=self._services.for_engine(engine_id, lane),
         )

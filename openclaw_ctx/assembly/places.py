@@ -27,10 +27,10 @@ class BuiltinEngines:
 def state_folder(state_dir: Path | str | None = None) -> Path:
     """Return where state lives: the argument, the environment, the user's state folder."""
     if state_dir is not None:
-        return Path(state_dir)
+        return Path(state_dir).expanduser()
     named = os.environ.get(STATE_VARIABLE)
     if named:
-        return Path(named)
+        return Path(named).expanduser()
     import platformdirs  # noqa: PLC0415 -- needed only where nobody names the folder
 
     return platformdirs.user_state_path("openclaw-ctx")

@@ -50,12 +50,14 @@ class HostServices:
         count: TokenCounter,
         complete: Complete | None,
         failed: Callable[[str, BaseException], None],
+        rewritten: Callable[[SessionKey], None],
     ) -> None:
         self._here = asyncio.get_running_loop()
         self._transcript_of = transcript_of
         self.count = count
         self._complete = complete
         self._failed = failed
+        self._rewritten = rewritten
         self.jobs: list[BackgroundJob] = []
 
     def for_engine(self, engine_id: str, lane: Runner) -> Services:
@@ -110,7 +112,10 @@ class HostServices:
         """Replace messages of a session's transcript."""
 
         async def work() -> RewriteResult:
-            return rewrite_entries(self.transcript(session_key), replacements)
+            result = rewrite_entries(self.transcript(session_key), replacements)
+            if result.changed:
+                self._rewritten(session_key)
+            return result
 
         return await self.cross(work)
 

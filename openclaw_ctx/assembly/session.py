@@ -107,8 +107,12 @@ class Session:
     """
     A conversation that is open for writing. Made by :meth:`Host.session`.
 
-    The host writes the transcript, always; an engine is told of it. Operations
-    on one session queue behind each other; sessions run side by side.
+    The host writes the transcript, always; an engine is told of it. What asks
+    the engine queues behind each other on one session, and sessions run side by
+    side; ``append`` never waits for an engine.
+
+    ``transcript`` is for reading: what is to be in the record goes through
+    :meth:`append`.
     """
 
     def __init__(
@@ -151,6 +155,8 @@ class Session:
             running=lambda: self._running,
         )
         self._running = 0
+        # What every prompt carries besides messages: the last assemble's, for calls that are not told.
+        self._overhead = 0
         self._busy = asyncio.Lock()
 
     @property
@@ -185,7 +191,7 @@ class Session:
 
         Args:
             budget: Tokens that messages, system prompt and tool schemas may cost together.
-            prompt: The incoming user text, for retrieval; the last user message by default.
+            prompt: The incoming user text, for retrieval; by default the last message's, where that is the user's.
             system_prompt: Your standing instructions.
             tools: JSON Schemas of the agent's tools, each with a ``name``.
             model: The model that will be asked.
@@ -196,8 +202,8 @@ class Session:
             SubstitutionRefusedError: It cannot answer, and the policy is strict.
         """
         schemas = list(tools)
-        overhead = self._count.prompt(system_prompt, schemas)
-        token_budget = None if budget is None else max(1, budget - overhead)
+        overhead = self._overhead = self._count.prompt(system_prompt, schemas)
+        token_budget = self._for_messages(budget)
         async with self._busy:
             self._require_open()
             await self._courier.introduce()
@@ -225,6 +231,10 @@ class Session:
 
         All of it together takes at most ``deadlines.turnEnd`` seconds. The
         transcript is written already: nothing here can lose a message.
+
+        Args:
+            is_heartbeat: Whether no user asked for the turn.
+            budget: As for :meth:`assemble`; an engine may compact ahead of it.
         """
         until = self._courier.deadline()
         async with self._busy:
@@ -232,7 +242,7 @@ class Session:
             serving = await self._courier.introduce()
             size, self._running = self._running, 0
             handed = await self._courier.hand_over_turn(
-                serving, size, is_heartbeat=is_heartbeat, budget=budget, until=until
+                serving, size, is_heartbeat=is_heartbeat, budget=self._for_messages(budget), until=until
             )
             maintenance = await self._courier.maintain(until=until)
             serving = await self._guard.serving()
@@ -256,7 +266,7 @@ class Session:
         Make the context smaller.
 
         Args:
-            budget: Tokens that the context may cost afterwards.
+            budget: As for :meth:`assemble`: system prompt and tools of the last prompt come off it.
             force: Compact even where the engine sees no need.
             focus: What the summary should keep.
             trigger: ``manual``, ``budget`` or ``overflow``.
@@ -272,6 +282,7 @@ class Session:
             require_host(serving.info, "manual-compact", self._descriptor)
             boundary = self.transcript.boundary_id
             tokens = self._count.total(self.transcript.history)
+            budget = self._for_messages(budget)
             arguments = {
                 **self._facts.file(),
                 **self._facts.run(budget=budget, tokens=tokens, trigger=trigger),
@@ -300,12 +311,29 @@ class Session:
         return tuple(answer.value)
 
     async def close(self) -> None:
-        """Let go of the transcript. A turn that was not ended is handed over when the session is opened again."""
-        if self._registered.pop(self.key, None) is not None:
-            self.transcript.close()
+        """
+        Let go of the transcript, behind whatever the engine is still asked.
+
+        A turn that was not ended is handed over when the session is opened again.
+        """
+        async with self._busy:
+            if self._is_open():
+                del self._registered[self.key]
+                self.transcript.close()
+
+    def follow_rewrite(self) -> None:
+        """Note that entries have been written anew."""
+        self._courier.follow_rewrite()
+
+    def _for_messages(self, budget: int | None) -> int | None:
+        return None if budget is None else max(1, budget - self._overhead)
+
+    def _is_open(self) -> bool:
+        # The same key may have been opened again since.
+        return self._registered.get(self.key) is self
 
     def _require_open(self) -> None:
-        if self.key not in self._registered:
+        if not self._is_open():
             name = f"Session {self.key!r}"
             raise SessionClosedError(name)
 
@@ -331,7 +359,10 @@ class Session:
         )
 
     def _check_compaction(self, result: CompactResult) -> CompactResult:
-        kept = result.result.first_kept_entry_id if result.result is not None else None
+        made = result.result
+        kept = made.first_kept_entry_id if made is not None else None
+        if made is not None and (made.session_id or made.session_file):
+            raise InvalidResult("compact", "a successor transcript, and this host goes on in the one it has")
         if result.compacted and kept is not None and not self.transcript.has_entry(kept):
             raise InvalidResult("compact", "a first_kept_entry_id that is not on the active branch")
         return result

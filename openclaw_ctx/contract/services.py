@@ -127,7 +127,7 @@ class EngineContext:
     Attributes:
         config: ``plugins.entries.<id>.config``, structured by the factory's
             ``config_class`` where it has one, else a frozen JSON object.
-        state_dir: A private folder for this engine alone; made on first use by the engine.
+        state_dir: A private folder for this engine alone; it is there.
     """
 
     engine_id: str

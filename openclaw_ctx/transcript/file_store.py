@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 import uuid
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -63,6 +63,7 @@ class Transcript:
         self._durable = durable
         self._cwd = cwd
         self._header: JSON = None
+        self._renamed: dict[EntryId, EntryId] = {}
         self._retired: list[RecordFile] = []
         self._writing = threading.RLock()
         self._file = RecordFile(path)
@@ -181,18 +182,28 @@ class Transcript:
             self._branch.grow(self._append("compaction", body, entry_id=entry_id))
         return entry_id
 
-    def append_branch(self, parent_id: EntryId | None, lines: Sequence[dict[str, JSON]]) -> None:
+    def append_branch(
+        self, parent_id: EntryId | None, lines: Sequence[dict[str, JSON]], renamed: Mapping[EntryId, EntryId]
+    ) -> None:
         """
         Write *lines* behind *parent_id* and make the last one the leaf: in one write, so all or none.
 
         Args:
             parent_id: On the tree; ``None`` begins a new root.
             lines: Each with its ``type``, a fresh ``id`` and its ``parentId``.
+            renamed: By the id of a line that is left behind, the id of the one that stands for it.
         """
         with self._writing:
             self._prepare()
             path = [] if parent_id is None else self._way_to(parent_id)
             self._branch = Branch([*path, *self._write(lines)], self._file.message)
+            self._renamed.update(renamed)
+
+    def newest_of(self, entry_id: EntryId) -> EntryId:
+        """Return the entry that stands for this one since it was last written again; itself where it never was."""
+        while entry_id in self._renamed:
+            entry_id = self._renamed[entry_id]
+        return entry_id
 
     def branch(self, leaf_id: EntryId | None) -> None:
         """

@@ -5,7 +5,7 @@ The first entry to be replaced is left behind on a dead branch; it and all that
 follows it are written again under new ids, so the record keeps what was said.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from openclaw_ctx.contract import JSON, EntryId, Replacement, RewriteResult, message_to_wire
@@ -16,6 +16,7 @@ from .file_store import Transcript
 __all__ = ["rewrite"]
 
 _COMPACTION_KEYS: Final = ("firstKeptEntryId", "summary", "details", "fromHook", "tokensBefore")
+_USER: Final = b"user"
 _NAMING_KEYS: Final = ("firstKeptEntryId", "targetId", "fromId")
 
 
@@ -46,7 +47,7 @@ def rewrite(
         return RewriteResult(changed=False, reason="rewrite suffix guard failed")
     root = transcript.parent_on_branch(first)
     lines: list[dict[str, JSON]] = []
-    renamed: dict[str, EntryId] = {}
+    renamed: dict[EntryId, EntryId] = {}
     written: dict[bytes, EntryId] = {}
     freed = rewritten = 0
     taken: set[str] = set()
@@ -58,6 +59,9 @@ def rewrite(
             freed += max(0, len(encode_json(data.get("message"))) - len(encode_json(wanted[old])))
             rewritten += 1
         key = _collapse_key(entry, line)
+        if key is None and entry.type == "message":
+            # What is said again after a reply is no repetition: people say "yes" more than once.
+            written = {said: at for said, at in written.items() if not said.startswith(_USER)}
         if key is not None and key in written:
             # What named the repetition names the one that stays.
             renamed[old] = written[key]
@@ -68,21 +72,21 @@ def rewrite(
         if key is not None:
             written[key] = fresh
         lines.append(line)
-    transcript.append_branch(root, lines)
+    transcript.append_branch(root, lines, renamed)
     return RewriteResult(changed=True, bytes_freed=freed, rewritten_entries=rewritten)
 
 
 def _collapse_key(entry: Entry, line: JSON) -> bytes | None:
-    """Return what makes a line a repetition: user messages and compactions that are equal to the byte."""
+    """Return what makes a line a repetition of one since the last reply: its bytes; ``None`` where it never is one."""
     body = line.get("message")
     if entry.type == "message" and isinstance(body, dict) and body.get("role") == "user":
-        return b"message" + encode_json(body)
+        return _USER + encode_json(body)
     if entry.type == "compaction":
         return b"compaction" + encode_json([line.get(key) for key in _COMPACTION_KEYS])
     return None
 
 
-def _remapped(data: JSON, renamed: dict[str, EntryId]) -> dict[str, JSON]:
+def _remapped(data: JSON, renamed: Mapping[EntryId, EntryId]) -> dict[str, JSON]:
     line: dict[str, JSON] = dict(data)
     for key in _NAMING_KEYS:
         if line.get(key) in renamed:

@@ -115,7 +115,7 @@ async def test_an_engine_that_names_everything_gets_everything(tmp_path):
     assert assembled["runtime_settings"].limits.prompt_token_budget == assembled["token_budget"]
     assert assembled["runtime_settings"].model.requested == "m-1"
     assert assembled["runtime_context"].token_budget == assembled["token_budget"]
-    assert compacted["token_budget"] == 3000
+    assert compacted["token_budget"] == 3000 - (4000 - assembled["token_budget"])
     assert compacted["custom_instructions"] == "the budget"
     assert (compacted["force"], compacted["force_reason"]) == (True, "manual")
     assert compacted["current_token_count"] > 0

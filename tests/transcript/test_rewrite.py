@@ -150,19 +150,31 @@ def test_ids_inside_lines_name_the_new_entries(transcript: Transcript) -> None:
     assert written["branch_summary"]["fromId"] == record["III"]
 
 
-def test_repeated_user_messages_become_one(tmp_path: Path) -> None:
+def test_user_messages_repeated_without_a_reply_between_become_one(tmp_path: Path) -> None:
     """Equal to the byte, on the branch that is written again; what named the repetition names the one that stays."""
     path = tmp_path / "s.jsonl"
-    twice = [line("e2", "e1", "same"), line("a", "e2", "answer", role="assistant"), line("e3", "a", "same")]
-    again = [line("a2", "e3", "answer", role="assistant"), line("e4", "a2", "same", timestamp=1)]
+    twice = [line("e2", "e1", "same"), line("e3", "e2", "same"), line("a", "e3", "answer", role="assistant")]
+    again = [line("e4", "a", "same", timestamp=1)]
     boundary = {"type": "compaction", "id": "c", "parentId": "e4", "summary": "s", "firstKeptEntryId": "e3"}
     path.write_bytes(as_bytes([HEADER, line("e1", None, "1"), *twice, *again, boundary]))
 
     with opened(path) as transcript:
         replace(transcript, ("e1", say("I")))
 
-        assert texts(transcript.record()) == ["I", "same", "answer", "answer", "same"]
-        assert texts(transcript.history) == ["s", "same", "answer", "answer", "same"]
+        assert texts(transcript.record()) == ["I", "same", "answer", "same"]
+        assert texts(transcript.history) == ["s", "same", "answer", "same"]
+
+
+def test_what_is_said_again_after_a_reply_stays(tmp_path: Path) -> None:
+    """People answer "yes" more than once, and each was a turn."""
+    path = tmp_path / "s.jsonl"
+    lines = [line("e1", None, "1"), line("e2", "e1", "yes"), line("a", "e2", "done", role="assistant")]
+    path.write_bytes(as_bytes([HEADER, *lines, line("e3", "a", "yes")]))
+
+    with opened(path) as transcript:
+        replace(transcript, ("e1", say("yes")))
+
+        assert texts(transcript.record()) == ["yes", "done", "yes"]
 
 
 def test_a_replacement_is_never_taken_for_the_repetition_it_was(tmp_path: Path) -> None:
