@@ -139,45 +139,24 @@ def groups(messages: list[Message]) -> list[tuple[int, int]]:
 
 @given(drawn=histories(), keep=st.integers(0, 12))
 def test_the_law_of_the_cut(drawn, keep):
-    """Never a result and never inside a group; what stays fits unless it is one newest unit; more would not fit."""
+    """Never a result, never inside a group; of the cuts that keep no more than allowed the earliest, else the last."""
     history, costs = drawn
 
     def count(message: Message) -> int:
         return costs[id(message)]
 
-    def cost(start: int) -> int:
-        return sum(map(count, history[start:]))
-
     cut = plan_cut(history, keep=keep, count=count)
 
-    if cut:
-        assert not isinstance(history[cut], ToolResultMessage)
     assert not any(first < cut <= last for first, last in groups(history))
-    valid = [
-        start
-        for start in range(1, len(history))
-        if not isinstance(history[start], ToolResultMessage)
-        and not any(first < start <= last for first, last in groups(history))
-    ]
-    if cost(cut) > keep:
-        # Folding more would part the newest unit: every cut behind it is inside a group or at a loose result.
-        assert not [
-            start
-            for start in valid
-            if start > cut and not any(isinstance(m, ToolResultMessage) for m in _until_assistant(history, start))
-        ]
-    if cut:
-        assert all(cost(start) > keep for start in [0, *valid] if start < cut) or cost(cut) > keep
+    valid = [start for start in range(1, len(history)) if _is_valid(history, start)]
+    fitting = [start for start in (0, *valid) if sum(map(count, history[start:])) <= keep]
+    assert cut == (min(fitting) if fitting else max(valid, default=0))
 
 
-def _until_assistant(history: list[Message], start: int) -> list[Message]:
-    """Return what follows up to the next assistant message: a result in there belongs to what came before."""
-    found: list[Message] = []
-    for message in history[start:]:
-        if isinstance(message, AssistantMessage):
-            break
-        found.append(message)
-    return found
+def _is_valid(history: list[Message], start: int) -> bool:
+    """Tell whether no result behind *start* belongs to an assistant message before it."""
+    until = next((i for i in range(start, len(history)) if isinstance(history[i], AssistantMessage)), len(history))
+    return not any(isinstance(message, ToolResultMessage) for message in history[start:until])
 
 
 @given(drawn=histories(), keep=st.integers(0, 12))

@@ -122,13 +122,22 @@ async def test_two_failures_at_once_share_one_fallback_and_make_one_record(closi
     """CT18: both calls are answered by one engine, built when it was needed; the broken one is out of reach after."""
     calls: list[str] = []
     built: list[object] = []
+    both = asyncio.Event()
+
+    async def assemble(self, messages):
+        calls.append("assemble")
+        if len(calls) == 2:
+            both.set()
+        await both.wait()
+        message = "assemble broke"
+        raise RuntimeError(message)
 
     async def slowly(context):
         built.append(Legacy(context))
         await asyncio.sleep(0)
         return built[-1]
 
-    guard = closing(guard_of(broken(calls), legacy=slowly))
+    guard = closing(guard_of(broken([], assemble=hookimpl(assemble)), legacy=slowly))
     before = await guard.serving()
     assert (before.engine_id, built) == ("engine", [])
 

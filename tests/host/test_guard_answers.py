@@ -171,7 +171,7 @@ async def test_an_engine_that_another_host_barred_is_not_called_here(closing):
     await call(other, "assemble")
 
     answer = await call(one, "ingest")
-    await one.close()
+    await asyncio.gather(one.close(), other.close())
 
     assert answer.serving.engine_id == "legacy"
     assert calls == ["ingest"]
