@@ -77,13 +77,14 @@ def load(file: io.FileIO) -> Loaded:
     loaded = Loaded(
         entries=lines.entries, size=lines.offset, torn=torn, unfinished=lines.unfinished, warnings=lines.warnings
     )
-    _close_gaps(loaded, lines.gaps)
+    gaps = [(lines.entries[i - 1], lines.entries[i]) for i in lines.gaps if 0 < i < len(lines.entries)]
     _take_header(file, loaded)
     loaded.is_chain = loaded.version > 1 and is_chain(loaded.entries)
     if not loaded.is_chain:
         # A later header is another session's, appended by accident; it is no entry of the tree.
         loaded.entries = [entry for entry in loaded.entries if entry.type != "session"]
         _give_ids(loaded)
+        _close_gaps(loaded, gaps)
     return loaded
 
 
@@ -197,16 +198,12 @@ def _read_odd(line: bytes) -> tuple[Entry | None, int, str]:
         return None, 0, f"{error}, passed over ({len(line)} bytes)"
 
 
-def _close_gaps(loaded: Loaded, gaps: list[int]) -> None:
+def _close_gaps(loaded: Loaded, gaps: list[tuple[Entry, Entry]]) -> None:
     """Let the entry behind an unreadable line that was its parent follow what stands before that line."""
-    entries = loaded.entries
-    known = {entry.id for entry in entries} if gaps else set()
-    for position in gaps:
-        if not 0 < position < len(entries):
-            continue
-        entry, before = entries[position], entries[position - 1]
-        if entry.parent_id is not None and entry.parent_id not in known and before.type != "session":
-            entry.parent_id = before.id
+    known = {entry.id for entry in loaded.entries} if gaps else set()
+    for before, behind in gaps:
+        if behind.parent_id is not None and behind.parent_id not in known:
+            behind.parent_id = before.id
             loaded.rechained = True
 
 

@@ -63,3 +63,12 @@ def new_file(content: bytes = b"") -> Iterator[Path]:
         path = Path(folder) / "session.jsonl"
         path.write_bytes(content)
         yield path
+
+
+def reread(path: Path, *, then: str = "next") -> tuple[list[str], list[str], list[str]]:
+    """Return what a file says at opening, what it says after an append and another opening, and its warnings."""
+    with opened(path) as transcript:
+        first, warnings = texts(transcript.history), transcript.take_warnings()
+        transcript.append(say(then))
+    with opened(path) as transcript:
+        return first, texts(transcript.history), warnings

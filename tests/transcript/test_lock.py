@@ -340,6 +340,24 @@ def test_a_pid_that_no_process_has_holds_nothing(tmp_path: Path, pid: int) -> No
         assert pid != os.getpid()
 
 
+def test_waiting_for_a_foreign_lock_takes_ours_once(tmp_path: Path) -> None:
+    """However often it was tried, one release lets the next writer in."""
+    path = tmp_path / "s.jsonl"
+    lock = WriterLock(path)
+    file = foreign(path, this_process())
+    for _ in range(3):
+        with pytest.raises(SessionBusyError):
+            lock.acquire()
+    file.unlink()
+
+    lock.acquire()
+    with pytest.raises(SessionBusyError):
+        WriterLock(path).acquire()
+    lock.release()
+
+    WriterLock(path).acquire()
+
+
 def test_a_folder_of_the_locks_name_is_no_lock(tmp_path: Path) -> None:
     """Nothing that cannot be read as a file holds a session."""
     path = tmp_path / "s.jsonl"

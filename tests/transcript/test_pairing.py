@@ -236,6 +236,7 @@ def test_a_reply_that_was_cut_off_waits_for_nothing(stop: str) -> None:
     assert repair_pairs(alone).messages is alone
     assert repair_pairs(answered).messages is answered
     assert repair_pairs([calls("a", stop=stop), user(), result("a")]).moved == 1
+    assert repair_pairs([*alone, result("z")]).messages == tuple(alone)
 
 
 @pytest.mark.parametrize(

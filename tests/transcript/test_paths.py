@@ -88,7 +88,9 @@ def test_a_name_is_readable() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077], ids=["open-to-all", "usual", "strict"])
+@pytest.mark.parametrize(
+    "umask", [0o000, 0o022, 0o077, 0o777], ids=["open-to-all", "usual", "strict", "nothing-for-anybody"]
+)
 def test_a_folder_and_its_missing_parents_are_private(tmp_path: Path, umask: int) -> None:
     """Whatever the umask; a folder that was there keeps its mode."""
     (tmp_path / "there").mkdir(mode=0o755)
