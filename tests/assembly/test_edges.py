@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +49,19 @@ async def test_a_turn_goes_on_when_its_mark_cannot_be_written(tmp_path, monkeypa
         raise OSError(28, "No space left on device", str(target))
 
     monkeypatch.setattr(Path, "replace", refuse)
-    async with open_host(tmp_path, engines={"recorder": engine(ingest_batch=ingest_batch)}) as host:
-        async with host.session("talk") as session:
-            for number in range(2):
-                await session.append(UserMessage(content=f"q{number}"))
-                prompt = await session.assemble()
-                await session.append(AssistantMessage(content=f"a{number}"))
-                await session.end_turn()
+    async with (
+        open_host(tmp_path, engines={"recorder": engine(ingest_batch=ingest_batch)}) as host,
+        host.session("talk") as session,
+    ):
+        for number in range(2):
+            await session.append(UserMessage(content=f"q{number}"))
+            prompt = await session.assemble()
+            await session.append(AssistantMessage(content=f"a{number}"))
+            await session.end_turn()
 
     assert prompt.engine == "recorder"
     assert told == ["q0", "a0", "q1", "a1"]
-    assert not [path for path in (tmp_path / "state").rglob("*.tmp")]
+    assert not list((tmp_path / "state").rglob("*.tmp"))
 
 
 async def test_a_line_that_a_stranger_wrote_into_the_turn_costs_the_engine_nothing(tmp_path):
@@ -69,23 +72,25 @@ async def test_a_line_that_a_stranger_wrote_into_the_turn_costs_the_engine_nothi
         told.extend(texts(messages))
         return IngestBatchResult(ingested_count=len(messages))
 
-    async with open_host(tmp_path, engines={"recorder": engine(ingest_batch=ingest_batch)}) as host:
-        async with host.session("talk") as session:
-            await session.append(UserMessage(content="q0"))
-            await session.end_turn()
-            await session.append(UserMessage(content="q1"))
-            line = {
-                "type": "message",
-                "id": "feedbeef",
-                "parentId": session.transcript.leaf_id,
-                "timestamp": "2026-01-01T00:00:00Z",
-                "message": {"role": "user", "content": "foreign"},
-            }
-            with session.transcript.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-            await session.append(AssistantMessage(content="a1"))
+    async with (
+        open_host(tmp_path, engines={"recorder": engine(ingest_batch=ingest_batch)}) as host,
+        host.session("talk") as session,
+    ):
+        await session.append(UserMessage(content="q0"))
+        await session.end_turn()
+        await session.append(UserMessage(content="q1"))
+        line = {
+            "type": "message",
+            "id": "feedbeef",
+            "parentId": session.transcript.leaf_id,
+            "timestamp": "2026-01-01T00:00:00Z",
+            "message": {"role": "user", "content": "foreign"},
+        }
+        with session.transcript.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        await session.append(AssistantMessage(content="a1"))
 
-            await session.end_turn()
+        await session.end_turn()
 
     assert told == ["q0", "q1", "foreign", "a1"]
 
@@ -141,13 +146,12 @@ async def test_a_key_that_is_open_here_is_refused_at_once(tmp_path):
 
 async def test_closing_waits_for_the_engine_that_is_asked(tmp_path):
     """An honest engine that reads while the session closes is not barred for it."""
-    asked, go_on = asyncio.Event(), asyncio.Event()
+    asked, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
     async def assemble(self: Any, messages: Any) -> Any:
         loop.call_soon_threadsafe(asked.set)
-        while not go_on.is_set():
-            await asyncio.sleep(0.005)
+        await asyncio.to_thread(go_on.wait)
         return {"messages": list(messages)}
 
     async with open_host(tmp_path, engines={"recorder": engine(assemble=assemble)}) as host:
@@ -172,12 +176,14 @@ async def test_a_successor_transcript_is_refused_while_no_host_can_go_on_in_it(t
         made = Compaction(summary="short", session_id="another", session_file="/elsewhere.jsonl")
         return CompactResult(ok=True, compacted=True, result=made)
 
-    async with open_host(tmp_path, engines={"recorder": engine(compact=compact)}) as host:
-        async with host.session("talk") as session:
-            await fill(session)
+    async with (
+        open_host(tmp_path, engines={"recorder": engine(compact=compact)}) as host,
+        host.session("talk") as session,
+    ):
+        await fill(session)
 
-            with pytest.raises(EngineFailedError, match="successor"):
-                await session.compact()
+        with pytest.raises(EngineFailedError, match="successor"):
+            await session.compact()
 
 
 async def test_an_engine_s_folder_is_there_and_private(tmp_path):
