@@ -9,6 +9,7 @@ kept whole (:class:`UnknownBlock`, :class:`UnknownMessage`), so that
 An optional field is ``None`` where the message does not say.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NewType, TypeAlias
 
 import attrs
@@ -47,8 +48,9 @@ SessionKey = NewType("SessionKey", str)
 """The stable name of a conversation, whatever transcript it is in now."""
 
 
-def _frozen_json() -> JSON:
-    return attrs.field(default=EMPTY, converter=freeze)
+def _object(value: Mapping[str, JSON]) -> FrozenDict:
+    frozen: FrozenDict = freeze(value)
+    return frozen
 
 
 @attrs.frozen(kw_only=True)
@@ -56,7 +58,7 @@ class TextBlock:
     """Text. ``bare``: the content was this one string rather than a list of blocks."""
 
     text: str
-    extra: FrozenDict = _frozen_json()
+    extra: FrozenDict = attrs.field(default=EMPTY, converter=_object)
     bare: bool = attrs.field(default=False, eq=False, repr=False)
 
 
@@ -66,7 +68,7 @@ class ThinkingBlock:
 
     thinking: str
     signature: str | None = None
-    extra: FrozenDict = _frozen_json()
+    extra: FrozenDict = attrs.field(default=EMPTY, converter=_object)
 
 
 @attrs.frozen(kw_only=True)
@@ -75,8 +77,8 @@ class ToolCallBlock:
 
     id: str
     name: str
-    arguments: JSON = _frozen_json()
-    extra: FrozenDict = _frozen_json()
+    arguments: JSON = attrs.field(default=EMPTY, converter=freeze)
+    extra: FrozenDict = attrs.field(default=EMPTY, converter=_object)
 
 
 @attrs.frozen(kw_only=True)
@@ -85,7 +87,7 @@ class ImageBlock:
 
     data: str = attrs.field(repr=False)
     mime_type: str
-    extra: FrozenDict = _frozen_json()
+    extra: FrozenDict = attrs.field(default=EMPTY, converter=_object)
 
 
 @attrs.frozen(kw_only=True)
@@ -98,7 +100,7 @@ class UnknownBlock:
 Block: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | UnknownBlock
 
 
-def _blocks(content: "str | tuple[Block, ...] | list[Block]") -> tuple[Block, ...]:
+def _blocks(content: str | Sequence[Block]) -> tuple[Block, ...]:
     if isinstance(content, str):
         return (TextBlock(text=content, bare=True),)
     return tuple(content)
@@ -118,10 +120,13 @@ class _Message:
     role: ClassVar[str]
     entry_id: EntryId | None = None
     timestamp: float | None = None
-    extra: FrozenDict = _frozen_json()
+    extra: FrozenDict = attrs.field(default=EMPTY, converter=_object)
     # A counter's last answer for this value: (what stands for the counter, tokens). Counting is pure and messages are
     # frozen, so whoever counts first counts for everybody; a turn then costs what it adds.
     _counted: tuple[object, int] | None = attrs.field(default=None, init=False, eq=False, repr=False)
+    # Whether every field has been found to hold what its type says. Set by the host's check of an engine's answer and
+    # by nobody else; a copy with another content begins unchecked.
+    _checked: bool = attrs.field(default=False, init=False, eq=False, repr=False)
 
 
 @attrs.frozen(kw_only=True)

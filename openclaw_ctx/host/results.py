@@ -298,10 +298,12 @@ def _not_messages(value: Any) -> str | None:
     for message in value:
         if type(message) not in _MESSAGES:
             return f"expected messages, and found {_shown(message)}"
-        # Whoever counts a message reads all of it, so a message that has been counted has been looked at.
-        problem = None if message._counted else _problem(type(message), message)  # noqa: SLF001 -- as in tokens
+        if message._checked:  # noqa: SLF001 -- the message's field for exactly this
+            continue  # looked at in an earlier answer: a long history costs its first look, then a comparison each
+        problem = _problem(type(message), message)
         if problem:
             return problem
+        object.__setattr__(message, "_checked", True)
     return None
 
 
