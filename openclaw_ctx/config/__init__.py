@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = open_door(
         ".schema": (
             "CONFIG_KEYS",
             "ConfigKey",
+            "CounterName",
             "DeadlineSettings",
             "EntrySettings",
             "PluginSettings",
@@ -23,7 +24,6 @@ __getattr__, __dir__, __all__ = open_door(
             "Settings",
             "SlotPolicy",
             "SlotSettings",
-            "TokenCounter",
             "TokenSettings",
         ),
     },

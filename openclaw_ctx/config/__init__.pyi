@@ -8,6 +8,7 @@ from .place import CONFIG_VARIABLE, config_path, no_config
 from .schema import (
     CONFIG_KEYS,
     ConfigKey,
+    CounterName,
     DeadlineSettings,
     EntrySettings,
     PluginSettings,
@@ -16,7 +17,6 @@ from .schema import (
     Settings,
     SlotPolicy,
     SlotSettings,
-    TokenCounter,
     TokenSettings,
 )
 
@@ -24,6 +24,7 @@ __all__ = [
     "CONFIG_KEYS",
     "CONFIG_VARIABLE",
     "ConfigKey",
+    "CounterName",
     "DeadlineSettings",
     "EntrySettings",
     "LoadedSettings",
@@ -33,7 +34,6 @@ __all__ = [
     "Settings",
     "SlotPolicy",
     "SlotSettings",
-    "TokenCounter",
     "TokenSettings",
     "config_path",
     "load_settings",

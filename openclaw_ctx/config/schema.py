@@ -17,6 +17,7 @@ __all__ = [
     "CONFIG_KEYS",
     "EVERY_KEY",
     "ConfigKey",
+    "CounterName",
     "DeadlineSettings",
     "EntrySettings",
     "Field",
@@ -27,13 +28,12 @@ __all__ = [
     "Settings",
     "SlotPolicy",
     "SlotSettings",
-    "TokenCounter",
     "TokenSettings",
     "config_fields",
 ]
 
+CounterName: TypeAlias = Literal["estimate", "o200k_base", "cl100k_base"]
 SlotPolicy: TypeAlias = Literal["fallback", "strict"]
-TokenCounter: TypeAlias = Literal["estimate", "o200k_base", "cl100k_base"]
 
 Field: TypeAlias = "attrs.Attribute[Any]"
 
@@ -239,7 +239,7 @@ class TokenSettings:
 
     foreign_keys: ClassVar[frozenset[str] | None] = frozenset()
 
-    counter: TokenCounter = _key(
+    counter: CounterName = _key(
         "counter", "estimate needs nothing; the encodings are exact and need the extra 'exact'.", default="estimate"
     )
 

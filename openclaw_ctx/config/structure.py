@@ -9,22 +9,20 @@ the object as it came, so a filled-in secret cannot get into a message.
 
 import functools
 import json
-import math
 import re
-import types
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias, get_args, get_origin
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, get_origin
 
 import attrs
 
 from openclaw_ctx.contract import JSON
 
 from .schema import EVERY_KEY, EntrySettings, Field, Must, Settings, config_fields
+from .strict import ExpectedError, Hook, make_strict, refuse
 
-__all__ = ["Structured", "structure"]
+__all__ = ["Structured", "format_path", "structure", "suggestion"]
 
 _Path: TypeAlias = tuple[object, ...]
-_Hook: TypeAlias = Callable[[Any, Any], Any]
 
 # As in the reference system: upper case only, so that a template in a prompt stays a template.
 _VARIABLE: Final = re.compile(r"\$(\$)?\{([A-Z_][A-Z0-9_]*)\}")
@@ -52,9 +50,9 @@ def structure(data: object, environ: Mapping[str, str]) -> Structured:
     picked = reader.section(Settings, data, ())
     settings, unexpected = _settings(picked)
     unset = {unset.path for unset in reader.unset}
-    problems = [f"{_format(path)}: {problem}" for path, problem in reader.problems] + [str(u) for u in reader.unset]
+    problems = [f"{format_path(path)}: {problem}" for path, problem in reader.problems] + [str(u) for u in reader.unset]
     problems += [
-        f"{_format(path)}: expected {expectation}, not {_show(data, path)}"
+        f"{format_path(path)}: expected {expectation}, not {_show(data, path)}"
         for path, expectation in unexpected
         if path not in unset
     ]
@@ -69,7 +67,7 @@ class _Unset(NamedTuple):
     why: str
 
     def __str__(self) -> str:
-        return f"{_format(self.path)}: ${{{self.name}}} is {self.why} in the environment"
+        return f"{format_path(self.path)}: ${{{self.name}}} is {self.why} in the environment"
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -117,7 +115,7 @@ class _Reader:
         own = [unset for unset in self.unset[before:] if unset.path[len(path)] == "config"]
         self.unset[before:] = [unset for unset in self.unset[before:] if unset not in own]
         if own:
-            picked["unset_variables"] = tuple(f"{_format(unset.path)}: ${{{unset.name}}}" for unset in own)
+            picked["unset_variables"] = tuple(f"{format_path(unset.path)}: ${{{unset.name}}}" for unset in own)
             self.findings += [f"{unset}, so this entry is off" for unset in own]
         return picked
 
@@ -155,16 +153,20 @@ class _Reader:
 
     def _report_strangers(self, section: Any, raw: Mapping[Any, JSON], path: _Path) -> None:
         if "$include" in raw:
-            self.findings.append(f"{_format((*path, '$include'))}: no other file is read; write its keys here")
+            self.findings.append(f"{format_path((*path, '$include'))}: no other file is read; write its keys here")
         if section.foreign_keys is EVERY_KEY:
             return
         known = dict.fromkeys(key.partition(".")[0] for key in config_fields(section))
         for key in raw:
             if key not in known and key not in section.foreign_keys and key != "$include":
-                self.findings.append(f"{_format((*path, key))}: unknown key, ignored; {_suggestion(str(key), known)}")
+                self.findings.append(
+                    f"{format_path((*path, key))}: unknown key, ignored; {suggestion(str(key), known)}"
+                )
 
 
-def _suggestion(key: str, known: Mapping[str, object]) -> str:
+def suggestion(key: str, known: Mapping[str, object]) -> str:
+    """Return ``did you mean ...?``, or what is known where nothing is near."""
+    """Return "did you mean ...?", or what is known where nothing is near."""
     import difflib  # noqa: PLC0415 -- off the start-up path: needed only for a mistyped key
 
     lowered = {name.lower(): name for name in known}
@@ -173,10 +175,6 @@ def _suggestion(key: str, known: Mapping[str, object]) -> str:
 
 
 # --- strict structuring -------------------------------------------------------------------------------
-
-
-class ExpectedError(ValueError):
-    """What should have stood there; where, and what stands there, is found out later."""
 
 
 def _settings(picked: JSON) -> tuple[Settings | None, list[tuple[_Path, str]]]:
@@ -189,54 +187,27 @@ def _settings(picked: JSON) -> tuple[Settings | None, list[tuple[_Path, str]]]:
 
 
 @functools.cache
-def _converter() -> _Hook:
+def _converter() -> Hook:
     """Return the one structure function; made late and once, since cattrs writes code for each class."""
     from cattrs import Converter  # noqa: PLC0415 -- 23 ms: off the start-up path
     from cattrs.gen import make_dict_structure_fn, override  # noqa: PLC0415 -- as above
 
     converter = Converter(detailed_validation=True)
 
-    def section_hook(section: Any) -> _Hook:
+    def section_hook(section: Any) -> Hook:
         fields = {field.name: field for field in config_fields(section).values()}
         hooks = {name: _field_hook(field, converter.get_structure_hook(field.type)) for name, field in fields.items()}
         # cattrs reads the overrides by attribute name; mypy takes them for the function's other keywords.
         overrides: dict[str, Any] = {name: override(struct_hook=hook) for name, hook in hooks.items()}
         structured = make_dict_structure_fn(section, converter, **overrides)
-        return lambda value, _: structured(value, section) if isinstance(value, Mapping) else _refuse("an object")
-
-    def sequence_hook(kind: Any) -> _Hook:
-        items: Any = types.GenericAlias(list, get_args(kind)[:1])
-        structured = converter.get_structure_hook(items)
-        return lambda value, _: (
-            tuple(structured(value, items)) if isinstance(value, list | tuple) else _refuse("a list")
-        )
-
-    def mapping_hook(kind: Any) -> _Hook:
-        items: Any = types.GenericAlias(dict, get_args(kind))
-        structured = converter.get_structure_hook(items)
-        return lambda value, _: structured(value, items) if isinstance(value, Mapping) else _refuse("an object")
+        return lambda value, _: structured(value, section) if isinstance(value, Mapping) else refuse("an object")
 
     make_strict(converter)
-    converter.register_structure_hook_factory(_is(tuple), sequence_hook)
-    converter.register_structure_hook_factory(_is(Mapping), mapping_hook)
     converter.register_structure_hook_factory(attrs.has, section_hook)
     return converter.get_structure_hook(Settings)
 
 
-def make_strict(converter: Any) -> None:
-    """Take cattrs' lax primitives away: ``"1"`` is not 1, and 1 is not true."""
-    converter.register_structure_hook(bool, _boolean)
-    converter.register_structure_hook(int, _whole)
-    converter.register_structure_hook(float, _number)
-    converter.register_structure_hook(str, _text)
-    converter.register_structure_hook_func(_is(Literal), _choice)
-
-
-def _is(origin: object) -> Callable[[Any], bool]:
-    return lambda kind: get_origin(kind) is origin
-
-
-def _field_hook(field: Field, hook: _Hook) -> _Hook:
+def _field_hook(field: Field, hook: Hook) -> Hook:
     """Return *hook* followed by the field's change of unit and its own validator, so that both know the path."""
     per_unit, must = field.metadata["per_unit"], field.validator
 
@@ -245,43 +216,10 @@ def _field_hook(field: Field, hook: _Hook) -> _Hook:
         if per_unit != 1:
             result /= per_unit
         if isinstance(must, Must) and not must.holds(result):
-            _refuse(must.expectation)
+            refuse(must.expectation)
         return result
 
     return structured
-
-
-def _refuse(expectation: str) -> NoReturn:
-    raise ExpectedError(expectation)
-
-
-def _boolean(value: JSON, _: Any) -> bool:
-    return value if isinstance(value, bool) else _refuse("true or false")
-
-
-def _whole(value: JSON, _: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else _refuse("a whole number")
-
-
-def _number(value: JSON, _: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        _refuse("a number")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    return number if math.isfinite(number) else _refuse("a finite number")
-
-
-def _text(value: JSON, _: Any) -> str:
-    return value if isinstance(value, str) else _refuse("a string")
-
-
-def _choice(value: JSON, kind: Any) -> str:
-    choices = get_args(kind)
-    if isinstance(value, str) and value in choices:
-        return value
-    return _refuse(f"one of {', '.join(map(json.dumps, choices))}")
 
 
 def _expectations(error: BaseException, path: _Path) -> Iterator[tuple[_Path, str]]:
@@ -307,7 +245,7 @@ def _expectations(error: BaseException, path: _Path) -> Iterator[tuple[_Path, st
 # --- words -------------------------------------------------------------------------------------------
 
 
-def _format(path: _Path) -> str:
+def format_path(path: Sequence[object]) -> str:
     """Return ``$.plugins.allow[0]``; a key that is no plain word is quoted and escaped, to stay on its line."""
     parts = ["$"]
     for step in path:
