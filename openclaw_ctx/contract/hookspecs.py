@@ -43,7 +43,12 @@ _SubagentEnd: TypeAlias = Literal["deleted", "completed", "swept", "released"]
 
 
 class EngineSpec:
-    """The hooks, in the order of a session's life."""
+    """
+    The hooks, in the order of a session's life.
+
+    ``None``, where a hook may answer it, says nothing: the host goes on as if the
+    engine did not have the hook. From any other hook it is a fault.
+    """
 
     @hookspec(firstresult=True)
     def bootstrap(
@@ -93,7 +98,7 @@ class EngineSpec:
         prompt: str | None,
         runtime_settings: RuntimeSettings,
         runtime_context: RuntimeContext,
-    ) -> AssembleResult | None:
+    ) -> AssembleResult:
         """
         Choose what the model sees.
 
@@ -118,7 +123,7 @@ class EngineSpec:
         runtime_settings: RuntimeSettings,
         runtime_context: RuntimeContext,
         abort_signal: AbortSignal,
-    ) -> CompactResult | None:
+    ) -> CompactResult:
         """
         Make the context smaller, or say why not.
 
@@ -185,7 +190,7 @@ class EngineSpec:
         session_key: SessionKey,
         advancement_key: str,
         messages: Sequence[Message],
-    ) -> CommitTurnResult | None:
+    ) -> CommitTurnResult:
         """Advance durably by one accepted turn, atomically and once for each *advancement_key*."""
 
     @hookspec(firstresult=True)

@@ -1,13 +1,16 @@
 """The hookspec is the whole contract: every hook of the reference system, in snake case, and two of our own."""
 
 import inspect
+import types
+import typing
 
 import attrs
 import pluggy
 import pytest
 
-from openclaw_ctx import PROJECT, AssembleResult, EngineSpec, hookimpl
-from openclaw_ctx.contract import BootstrapReason
+from openclaw_ctx import AssembleResult, EngineSpec, hookimpl
+from openclaw_ctx.contract import PROJECT, BootstrapReason
+from openclaw_ctx.host import results
 
 _SESSION = ("session_id", "session_key")
 _RUNTIME = ("runtime_settings", "runtime_context")
@@ -108,3 +111,11 @@ def test_every_result_is_a_frozen_value():
 def test_bootstrap_says_why():
     """Decision 7: a new session, one that goes on, one that missed something, and a reset are told apart."""
     assert set(BootstrapReason.__args__) == {"new", "resume", "import", "catch_up", "continuation", "reset"}
+
+
+@pytest.mark.parametrize("hook", results._ANSWERS)
+def test_only_a_hook_that_may_answer_none_says_so(hook):
+    """The annotation is what the host's check holds an answer to."""
+    answer = typing.get_type_hints(getattr(EngineSpec, hook))["return"]
+
+    assert (types.NoneType in typing.get_args(answer)) == results._ANSWERS[hook][1]

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from openclaw_ctx import (
     AssistantMessage,
     FrozenDict,
-    FrozenList,
     Replacement,
     TextBlock,
     ToolCallBlock,
@@ -32,6 +31,7 @@ from openclaw_ctx import (
     message_to_wire,
     thaw,
 )
+from openclaw_ctx.contract import FrozenList
 from openclaw_ctx.tokens import TokenCounter
 from openclaw_ctx.transcript import rewrite
 from tests.contract.wires import JSON_VALUES, MESSAGES, WIRE_MESSAGES, WIRE_MESSAGES_WITH_GAPS
