@@ -56,6 +56,8 @@ class EngineInfo:
         turn_maintenance_mode: Whether ``maintain`` after a turn may run behind it.
         host_requirements: By operation: ``agent-run``, ``manual-compact``,
             ``subagent-spawn``. Checked before an operation; lacking one is no fault.
+        contract: The contract version that it was written for, such as ``1.0``;
+            a host that keeps an older one refuses to build it.
     """
 
     id: str
@@ -64,6 +66,7 @@ class EngineInfo:
     owns_compaction: bool = False
     turn_maintenance_mode: TurnMaintenanceMode = "foreground"
     host_requirements: Mapping[str, HostRequirements] = attrs.field(factory=dict)
+    contract: str | None = None
 
 
 @attrs.frozen(kw_only=True)

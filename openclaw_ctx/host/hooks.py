@@ -9,6 +9,7 @@ much later; here it is refused at once, with hook and argument named.
 
 import difflib
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -36,6 +37,8 @@ HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
 """Every hook of the contract with its parameters."""
 
 _MARK: Final = f"{PROJECT}_impl"
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)", re.ASCII)
+_NEWER: Final = "require a newer openclaw-ctx"
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -128,9 +131,20 @@ def _read_info(engine: object, problems: list[str]) -> EngineInfo | None:
     info = structure_info(said, problems)
     if info is None:
         return None
+    problems.extend(_version_problems(info.contract))
     blank = [f"missing info.{name}" for name in ("id", "name") if not _is_text(getattr(info, name))]
     problems.extend(blank)
     return info
+
+
+def _version_problems(contract: str | None) -> Iterator[str]:
+    if contract is None:
+        return
+    wanted = _VERSION.fullmatch(contract)
+    if wanted is None:
+        yield f"info.contract is {contract!r}, not a version such as {CONTRACT_VERSION!r}"
+    elif tuple(map(int, wanted.groups())) > tuple(map(int, CONTRACT_VERSION.split("."))):
+        yield f"it was written for contract {contract}, and this host keeps {CONTRACT_VERSION}: {_NEWER}"
 
 
 def _is_text(value: object) -> bool:
@@ -162,7 +176,10 @@ def _check_hook(name: str, hook: str, options: Mapping[str, Any], function: obje
     known = HOOKS.get(hook)
     if known is None:
         if not options.get("optionalhook"):
-            problems.append(f"{name}() is no hook of contract {CONTRACT_VERSION}{_nearest(hook, HOOKS)}")
+            problems.append(
+                f"{name}() is no hook of contract {CONTRACT_VERSION}{_nearest(hook, HOOKS)} (one of a newer contract: "
+                f"mark it @hookimpl(optionalhook=True), or {_NEWER})"
+            )
         return False
     before = len(problems)
     if options.get("wrapper") or options.get("hookwrapper"):
@@ -175,7 +192,7 @@ def _check_hook(name: str, hook: str, options: Mapping[str, Any], function: obje
         elif parameter.name not in known:
             problems.append(
                 f"{name}({parameter.name}): contract {CONTRACT_VERSION} has no such parameter"
-                f"{_nearest(parameter.name, known)}"
+                f"{_nearest(parameter.name, known)} (one of a newer contract: {_NEWER})"
             )
         elif parameter.default is not inspect.Parameter.empty:
             problems.append(f"{name}({parameter.name}): drop the default, or pluggy never passes the parameter")
