@@ -5,12 +5,15 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import attrs
 
+from openclaw_ctx import contract
+
 __all__ = ["CORE_OWNER", "PUBLIC_OWNER", "EngineFactory", "Registration", "Registrations"]
 
 CORE_OWNER = "core"
 PUBLIC_OWNER = "public"
 
-EngineFactory: TypeAlias = Callable[[Any], Any]
+# The context's class by name: importing it would cost every listing of engines the whole contract.
+EngineFactory: TypeAlias = Callable[["contract.EngineContext"], Any]
 """Builds an engine from its ``EngineContext``, sync or async; a class that takes the context is one too."""
 
 
