@@ -149,7 +149,8 @@ class EngineContractError(EngineError):
 
     def __str__(self) -> str:
         return (
-            f'Context engine "{self.engine_id}" factory returned an invalid ContextEngine: {", ".join(self.problems)}.'
+            f'Context engine "{self.engine_id}" factory returned an invalid ContextEngine: {", ".join(self.problems)}. '
+            f"The contract, hook by hook: help(openclaw_ctx.EngineSpec)."
         )
 
 
@@ -167,7 +168,11 @@ class EngineFailedError(EngineError):
     reason: str
 
     def __str__(self) -> str:
-        return f"Engine {self.engine_id!r} of {self.owner!r} failed during {self.operation!r}: {self.reason}"
+        return (
+            f"Engine {self.engine_id!r} of {self.owner!r} failed during {self.operation!r}: {self.reason}. "
+            f"'openclaw-ctx doctor' shows what is quarantined, and "
+            f"'openclaw-ctx engines release {self.engine_id}' lifts it."
+        )
 
 
 @attrs.define(eq=False, repr=False, slots=False)
@@ -295,4 +300,7 @@ class UnknownFormatError(TranscriptError):
     known: Sequence[str]
 
     def __str__(self) -> str:
-        return f"{self.path!r} is not a session in a known format ({', '.join(self.known)})."
+        return (
+            f"{self.path!r} is not a session in a known format ({', '.join(self.known)}). "
+            f"If it is one all the same, name its format with --format."
+        )

@@ -146,3 +146,19 @@ def test_a_host_without_capabilities_says_none():
         'Context engine "x" cannot run operation "agent-run" on Bare host. Missing host capabilities: compact. '
         "Required capabilities: compact, maintain. Host capabilities: (none). Use another."
     )
+
+
+@pytest.mark.parametrize(
+    "error,way_out",
+    [
+        pytest.param(errors.UnknownFormatError("a.txt", ["pi"]), "--format", id="unknown-format"),
+        pytest.param(errors.EngineFailedError("x", "public", "compact", "no"), "openclaw-ctx doctor", id="failed"),
+        pytest.param(
+            errors.EngineFailedError("x", "public", "compact", "no"), "openclaw-ctx engines release x", id="barred"
+        ),
+        pytest.param(errors.EngineContractError("x", ["missing info"]), "help(openclaw_ctx.EngineSpec)", id="contract"),
+    ],
+)
+def test_an_error_says_what_to_do(error, way_out):
+    """A command or a place to look, to be copied."""
+    assert way_out in str(error)

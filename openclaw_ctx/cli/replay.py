@@ -38,7 +38,10 @@ _EXIT_NO_SESSION = 3
     "-b", "--budget", "budgets", multiple=True, type=click.IntRange(min=1),
     help=f"Tokens a prompt may cost; several are compared. [default: {_DEFAULT_BUDGET}]",
 )  # fmt: skip
-@click.option("--format", "format_", default="auto", help="Format of the files. [default: auto]")
+@click.option(
+    "--format", "format_", default="auto", metavar="NAME",
+    help=f"Format of the files: auto, {', '.join(sorted(FORMATS))}, or one that a plugin adds. [default: auto]",
+)  # fmt: skip
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML report to this file.")
 @click.option("--rows", is_flag=True, help="Show every model call, however many there are.")
 @click.option("--verbose", "-v", is_flag=True, help="Log what the host decides.")

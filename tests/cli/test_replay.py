@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from openclaw_ctx.transcript.importers import FORMATS
 from tests.cli.conftest import HOSTILE, SECRET, Run
 
 
@@ -123,7 +124,16 @@ def test_a_file_that_is_no_session_is_exit_3_and_one_sentence(spawn: Run, tmp_pa
 
     assert done.returncode == 3
     assert done.stdout == ""
-    assert re.fullmatch(r"Error: 'notes\.txt' is not a session in a known format \([\w, -]+\)\.\n", done.stderr)
+    line = r"Error: 'notes\.txt' is not a session in a known format \([\w, -]+\)\. [^\n]+ --format\.\n"
+    assert re.fullmatch(line, done.stderr)
+
+
+def test_the_help_lists_the_formats(run: Run):
+    """Every format that this program reads, and that a plugin may add one."""
+    said = " ".join(run("replay", "--help").stdout.split())
+
+    assert all(name in said for name in FORMATS)
+    assert "one that a plugin adds" in said
 
 
 @pytest.mark.parametrize("bad", [pytest.param(0, id="first"), pytest.param(1, id="middle"), pytest.param(2, id="last")])
