@@ -294,3 +294,30 @@ def test_an_interrupt_while_counting_passes(error):
 
     with pytest.raises(error):
         TokenCounter(interrupted)(UserMessage(content="x"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("123e4567-e89b-12d3-a456-426614174000", id="uuid"),
+        pytest.param("9e107d9d372bb6826bd81d3542a419d6", id="md5"),
+        pytest.param("2FD4E1C67A2D28FCED849EE1BB76E7391B93EB12", id="sha1"),
+    ],
+)
+def test_an_id_in_hexadecimal_costs_what_it_is(text):
+    """A quarter would undercount it 2.4 times: one token for each 1.7 characters."""
+    assert estimate_text(text) == pytest.approx(len(text) / 1.7, abs=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("test_that_long_names_are_names", id="a-name"),
+        pytest.param("-" * 40, id="a-rule"),
+        pytest.param("deadbeef", id="short"),
+        pytest.param("Internationalisierungsbemuehung", id="a-word"),
+    ],
+)
+def test_what_only_looks_like_an_id_costs_a_quarter(text):
+    """Digits must be in it, and nothing beside hexadecimal and hyphens."""
+    assert estimate_text(text) == -(-len(text) // 4)
