@@ -32,20 +32,17 @@ _SUMMARY_SHARE = 4
 class WindowConfig:
     """``plugins.entries.window.config``: *max_turns* bounds the turns kept, whatever the budget."""
 
-    max_turns: int | None = None
+    max_turns: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
 
 
 class WindowEngine:
     """Walks back from the newest message, a turn at a time, until the budget is spent."""
 
     config_class = WindowConfig
-    info = EngineInfo(id="window", name="Window", version="0.1.0")
+    info = EngineInfo(id="window", name="Window", version="0.1.0", contract="1.0")
 
     def __init__(self, context: EngineContext) -> None:
         self._max_turns = context.config.max_turns
-        if self._max_turns is not None and self._max_turns < 1:
-            message = f"max_turns must be 1 or more, or null, not {self._max_turns}"
-            raise ValueError(message)
         self._count = context.services.estimate_tokens
 
     @hookimpl
