@@ -24,19 +24,36 @@ from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks
 _FILE = re.compile(r"file: (?P<name>[\w./-]+)")
 _SKIP = re.compile(r"skip: (?P<reason>.+)", re.DOTALL)
 _EXIT = re.compile(r"# exit (?P<codes>\d(?: or \d)*)")
+_SCRIPT = re.compile(r"python (?P<name>[\w./-]+\.py)")
 _COMMAND = "openclaw-ctx"
 _TUTORIAL = DOCS / "tutorial" / "first-engine.md"
 
 
-def _write_files(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write the files that a page shows as a reader would have saved them, who then runs Python beside them."""
-    for block in blocks(page):
-        named = _FILE.fullmatch(block.comment or "")
-        if named:
-            file = folder / named["name"]
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(block.text, encoding="utf-8")
-            monkeypatch.syspath_prepend(str(file.parent))
+def _files(page: Path) -> dict[str, Block]:
+    """Return the files that a page shows, by the path that it gives them."""
+    named = ((_FILE.fullmatch(block.comment or ""), block) for block in blocks(page))
+    return {found["name"]: block for found, block in named if found}
+
+
+def _write_files(page: Path, folder: Path) -> None:
+    """Write the files that a page shows as a reader would have saved them."""
+    for name, block in _files(page).items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(block.text, encoding="utf-8")
+
+
+def _scripts(page: Path) -> list[str]:
+    """Return the files that the page says to run, in its order."""
+    lines = (line for block in blocks(page) if block.language == "sh" for line in block.text.splitlines())
+    return [found["name"] for line in lines if (found := _SCRIPT.fullmatch(line))]
+
+
+def _reader() -> dict[str, str]:
+    """Return the environment of somebody who has installed what these tests run on, and set nothing else."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    # The folder that a reader stands in is not on the path, and that of the script is: as Python has it.
+    return environ | {"PYTHONPATH": os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path if entry)}
 
 
 @pytest.fixture
@@ -69,19 +86,60 @@ def _pages_with(language: str) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("page", _pages_with("python"))
-def test_every_python_example_runs_in_the_order_of_its_page(
-    page: Path, desk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Blocks of one page share their names, as they do for a reader who types them one after the other."""
-    _write_files(page, desk, monkeypatch)
+def _run(page: Path) -> None:
+    """Run the blocks of a page that are no files, one after the other, as one program."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
-
+    files = _files(page).values()
     for block in blocks(page):
-        if block.language == "python":
+        if block.language == "python" and block not in files:
             # Newlines in front, so that a traceback names the page's own line.
             source = "\n" * (block.line - 1) + block.text
             exec(compile(source, str(page), "exec", dont_inherit=True), namespace)  # noqa: S102 -- that is the test
+
+
+@pytest.mark.parametrize("page", _pages_with("python"))
+def test_every_python_example_runs_in_the_order_of_its_page_and_then_again(page: Path, desk: Path) -> None:
+    """Blocks of one page share their names, as they do for a reader who types them one after the other, twice."""
+    for _ in range(2):
+        _run(page)
+        default_registry.cache_clear()  # the reader's second try is another process
+
+    assert not Path(os.environ["OPENCLAW_CTX_STATE_DIR"]).exists()
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=page.stem) for page in sorted((DOCS / "tutorial").glob("*.md"))]
+)
+def test_every_file_of_a_tutorial_runs_as_its_reader_runs_it_and_then_again(page: Path, desk: Path) -> None:
+    """Saved under its name, run by the command shown, from the folder named, twice, and nobody's state is touched."""
+    _write_files(page, desk)
+    scripts = _scripts(page)
+
+    assert scripts
+    for name in (*scripts, *scripts):
+        subprocess.run([sys.executable, name], cwd=desk, env=_reader(), check=True, stdout=subprocess.DEVNULL)
+
+    assert not Path(os.environ["OPENCLAW_CTX_STATE_DIR"]).exists()
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=page.stem) for page in sorted((DOCS / "tutorial").glob("*.md"))]
+)
+def test_a_tutorial_says_where_each_file_goes_and_runs_it_or_imports_it(page: Path) -> None:
+    """The path stands in the text, since the reader does not see the comment; no Python is left without a file."""
+    text, files = page.read_text(encoding="utf-8"), _files(page)
+    python = {Path(name).stem for name in files if name.endswith(".py")}
+    run = {Path(name).stem for name in _scripts(page)}
+    imported = {
+        name for block in files.values() for name in re.findall(r"^from (\w+) import", block.text, re.MULTILINE)
+    }
+
+    unnamed = [block.line for block in blocks(page) if block.language == "python" and block not in files.values()]
+
+    assert unnamed == []
+    assert [name for name in files if f"`{name}`" not in text] == []
+    assert python - run <= imported
+    assert run <= python
 
 
 def _lines(block: Block) -> Iterator[tuple[str, list[str], set[int]]]:
@@ -118,12 +176,8 @@ def _exit_code(arguments: list[str]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("page,block", _commands())
-def test_every_command_shown_ends_with_the_exit_code_that_the_page_says(
-    page: Path, block: Block, desk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_shown_ends_with_the_exit_code_that_the_page_says(page: Path, block: Block, desk: Path) -> None:
     """A line without ``# exit N`` ends with 0."""
-    _write_files(page, desk, monkeypatch)
-
     for line, arguments, allowed in _lines(block):
         code, output = _exit_code(arguments)
 
@@ -182,11 +236,9 @@ async def test_the_engine_of_the_readme_serves(desk: Path) -> None:
     assert compacted.engine == "last-ten"
 
 
-def test_the_distribution_of_the_tutorial_is_built_installed_and_selected_by_the_slot(
-    desk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_distribution_of_the_tutorial_is_built_installed_and_selected_by_the_slot(desk: Path) -> None:
     """The tutorial's last chapter, done: pip builds what it shows, and another process finds and runs it."""
-    _write_files(_TUTORIAL, desk, monkeypatch)
+    _write_files(_TUTORIAL, desk)
     project, site = desk / "openclaw-ctx-pinned", desk / "site"
     shutil.copy(ROOT / "LICENSE", project / "LICENSE")
 
@@ -199,7 +251,7 @@ def test_the_distribution_of_the_tutorial_is_built_installed_and_selected_by_the
         from openclaw_ctx import Host, UserMessage
 
         async def main():
-            slot = {"plugins": {"slots": {"contextEngine": "pinned"}, "entries": {"pinned": {"config": {"keep": 2}}}}}
+            slot = {"plugins": {"slots": {"contextEngine": "pinned"}, "entries": {"pinned": {"config": {"turns": 2}}}}}
             async with Host.open(slot) as host, host.session("tutorial") as chat:
                 await chat.append(UserMessage(content="Remember: the port is 8714."))
                 for number in range(6):
