@@ -7,7 +7,8 @@ a frozen array *is* a ``list``, with every mutator refusing. (Read-only proxies
 were tried: no JSON encoder takes them, and ``==`` with plain values fails.)
 """
 
-from typing import Any, NoReturn, SupportsIndex, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias
 
 __all__ = ["EMPTY", "JSON", "FrozenDict", "FrozenList", "freeze", "thaw"]
 
@@ -26,6 +27,15 @@ class FrozenDict(dict[str, Any]):
 
     __slots__ = ()
 
+    def __new__(cls, items: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> Self:
+        """Return an object of these items; filled here, since ``__init__`` can be called again by anybody."""
+        self = super().__new__(cls)
+        dict.update(self, items)
+        return self
+
+    def __init__(self, *_args: object, **_kwargs: object) -> None:
+        pass
+
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
@@ -43,6 +53,15 @@ class FrozenList(list[Any]):
     """A JSON array that refuses to change; equal to the plain ``list`` of the same items."""
 
     __slots__ = ()
+
+    def __new__(cls, items: Iterable[Any] = ()) -> Self:
+        """Return an array of these items."""
+        self = super().__new__(cls)
+        list.extend(self, items)
+        return self
+
+    def __init__(self, *_args: object, **_kwargs: object) -> None:
+        pass
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse

@@ -31,7 +31,7 @@ from openclaw_ctx import (
     message_to_wire,
     thaw,
 )
-from openclaw_ctx.contract import FrozenList
+from openclaw_ctx.contract import EMPTY, FrozenList
 from openclaw_ctx.tokens import TokenCounter
 from openclaw_ctx.transcript import rewrite
 from tests.contract.wires import JSON_VALUES, MESSAGES, WIRE_MESSAGES, WIRE_MESSAGES_WITH_GAPS
@@ -314,3 +314,14 @@ def test_a_single_bare_text_block_with_more_to_say_is_written_as_a_block():
     message = UserMessage(content=[TextBlock(text="hi", bare=True, extra={"signature": "s"})])
 
     assert message_to_wire(message)["content"] == [{"type": "text", "text": "hi", "signature": "s"}]
+
+
+def test_a_frozen_value_cannot_be_filled_again():
+    """``__init__`` is a mutator too, and one empty object stands for all of them."""
+    EMPTY.__init__(pwned=1)
+    frozen = freeze([1])
+    frozen.__init__([2])
+
+    assert EMPTY == {}
+    assert frozen == [1]
+    assert isinstance(frozen, FrozenList)

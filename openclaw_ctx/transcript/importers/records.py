@@ -162,6 +162,8 @@ def decode_cut(text: bytes) -> tuple[JSON, bool]:
         sign = token.group()[0]
         if sign in _CLOSERS:
             open_brackets.append(_CLOSERS[sign])
+            if len(open_brackets) > _MAX_DEPTH:
+                return None, True  # no session nests so deeply, and closing each would take for ever
             end, closers = token.end(), bytes(reversed(open_brackets))
         elif sign == ord(","):
             end, closers = token.start(), bytes(reversed(open_brackets))
