@@ -12,7 +12,6 @@ from typing import Final
 
 from openclaw_ctx.contract import (
     LEGACY_ENGINE_ID,
-    AbortSignal,
     BootstrapReason,
     EntryId,
     HostDescriptor,
@@ -96,7 +95,7 @@ class Courier:
             return 0  # it has not been told what came before; the turn is told with that
         turn = self._untold(serving, size)
         met, self._met = self._met, None
-        if self._guard.implements("after_turn"):
+        if "after_turn" in serving.implemented:
             messages, before = self._with_turn(turn)
             arguments = {
                 **self._facts.file(),
@@ -124,13 +123,13 @@ class Courier:
     async def maintain(self, *, until: float | None = None) -> RewriteResult | None:
         """Let the engine tidy up, within what is left of the time."""
         until = until or self.deadline()
-        if not self._guard.implements("maintain"):
+        if "maintain" not in (await self._guard.serving()).implemented:
             return None
         if _is_up(until):
             # Handing over has used the time: a call that must fail would bar an engine for nothing.
             _log.warning("maintenance.skipped", session=self._key, reason="deadlines.turnEnd is used up")
             return None
-        arguments = {**self._facts.file(), **self._facts.run(ended=True), "abort_signal": AbortSignal()}
+        arguments = {**self._facts.file(), **self._facts.run(ended=True)}
         answer = await self._guard.call("maintain", arguments, seconds=_remaining(until))
         result: RewriteResult = answer.value
         return result
@@ -200,7 +199,7 @@ class Courier:
     async def _ingest(self, messages: Sequence[Message], *, is_heartbeat: bool, until: float | None) -> int:
         """Hand messages over as a batch where the engine takes one, else one by one; return how many it took."""
         base = {**self._facts.names(), "is_heartbeat": is_heartbeat}
-        if self._guard.implements("ingest_batch"):
+        if "ingest_batch" in (await self._guard.serving()).implemented:
             arguments = {**base, "messages": messages}
             answer = await self._guard.call("ingest_batch", arguments, seconds=_remaining(until))
             return len(messages) if answer.serving.substitution is None else 0

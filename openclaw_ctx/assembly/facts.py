@@ -6,6 +6,8 @@ from typing import Any
 
 from openclaw_ctx.contract import (
     Complete,
+    CompletionRequest,
+    CompletionResult,
     HostDescriptor,
     Replacement,
     RewriteResult,
@@ -14,6 +16,8 @@ from openclaw_ctx.contract import (
     SessionKey,
     build_runtime_settings,
 )
+from openclaw_ctx.errors import SessionClosedError
+from openclaw_ctx.host import Permit, acting_permit
 from openclaw_ctx.transcript import Transcript
 
 from .services import HostServices
@@ -40,7 +44,7 @@ class CallFacts:
         self._descriptor = descriptor
         self._workspace = str(workspace_dir)
         self._services = services
-        self._complete = None if model is None else services.ask
+        self._complete = None if model is None else self._ask
         self._asked = asked
         # The last call's: from turn to turn they hardly change.
         self._settings: tuple[tuple[object, ...], RuntimeSettings] | None = None
@@ -109,4 +113,16 @@ class CallFacts:
         return self._context[1]
 
     async def _rewrite(self, replacements: Sequence[Replacement]) -> RewriteResult:
-        return await self._services.rewrite(self._key, replacements)
+        return await self._services.rewrite(self._key, replacements, _permit())
+
+    async def _ask(self, request: CompletionRequest) -> CompletionResult:
+        return await self._services.ask(request, _permit())
+
+
+def _permit() -> Permit:
+    """Return what the running call holds: the context serves every engine, so it cannot say whose call it is."""
+    permit = acting_permit()
+    if permit is None:
+        name = "The call that this runtime_context was given to"
+        raise SessionClosedError(name)
+    return permit

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from openclaw_ctx.config import (
     LoadedSettings,
     Settings,
@@ -74,7 +76,8 @@ class Host:
         engine_path: Sequence[str] | None,
     ) -> None:
         settings = loaded.settings
-        self.descriptor = descriptor
+        # An engine that needs a model is told before it is called that there is none.
+        self.descriptor = descriptor if model is not None else _without_model(descriptor)
         self.state_dir = state_dir
         self.workspace_dir = workspace_dir
         self.findings = loaded.findings
@@ -86,7 +89,8 @@ class Host:
         self._count = counter_from(settings)
         self._policy = policy_from(settings)
         self._closed = False
-        registry.quarantine.attach(QuarantineMirror(quarantine_folder(state_dir)))
+        self._mirror = QuarantineMirror(quarantine_folder(state_dir))
+        registry.quarantine.attach(self._mirror)
         self._guard = Guard(
             registry,
             select=self.selection,
@@ -103,7 +107,7 @@ class Host:
             transcript_of=self._transcript_of,
             count=self._count,
             complete=model,
-            failed=self._guard.report_background_failure,
+            ended=self._guard.note_job,
             rewritten=lambda key: self._sessions[key].follow_rewrite(),
         )
         for finding in loaded.findings:
@@ -200,6 +204,7 @@ class Host:
         finally:
             for session in list(self._sessions.values()):
                 await session.close()
+            self._registry.quarantine.detach(self._mirror)
 
     async def _open_session(self, key: SessionKey) -> Session:
         if self._closed:
@@ -249,6 +254,11 @@ class Host:
             workspace_dir=self.workspace_dir,
             services=self._services.for_engine(engine_id, lane),
         )
+
+
+def _without_model(descriptor: HostDescriptor) -> HostDescriptor:
+    left = tuple(name for name in descriptor.capabilities if name != "runtime-llm-complete")
+    return attrs.evolve(descriptor, capabilities=left)
 
 
 def with_builtins(registry: Registry) -> Registry:

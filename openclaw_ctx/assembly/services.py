@@ -1,6 +1,13 @@
-"""What a host does for its engines, as handles that may be called from an engine's lane."""
+"""
+What a host does for its engines, as handles that may be called from an engine's lane.
+
+What changes something or costs money asks for a permit, on the host's loop and
+right before the work: an engine that was let go, or a call that was given up, is
+refused however late it asks. Reading is never refused.
+"""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -21,7 +28,8 @@ from openclaw_ctx.contract import (
     SessionKey,
 )
 from openclaw_ctx.errors import ModelUnavailableError, SessionClosedError
-from openclaw_ctx.host import Runner
+from openclaw_ctx.host import Life, Permit, Runner
+from openclaw_ctx.log import describe_error
 from openclaw_ctx.tokens import TokenCounter
 from openclaw_ctx.transcript import Transcript
 from openclaw_ctx.transcript import rewrite as rewrite_entries
@@ -49,45 +57,64 @@ class HostServices:
         transcript_of: Callable[[SessionKey], Transcript | None],
         count: TokenCounter,
         complete: Complete | None,
-        failed: Callable[[str, BaseException], None],
+        ended: Callable[[Runner, BaseException | None, str], None],
         rewritten: Callable[[SessionKey], None],
     ) -> None:
         self._here = asyncio.get_running_loop()
         self._transcript_of = transcript_of
         self.count = count
         self._complete = complete
-        self._failed = failed
+        self._ended = ended
         self._rewritten = rewritten
         self.jobs: list[BackgroundJob] = []
 
     def for_engine(self, engine_id: str, lane: Runner) -> Services:
         """Return the handles for one engine."""
+        life = lane.life
 
         def background(job: Coroutine[Any, Any, object], *, name: str, progress: Progress | None = None) -> None:
+            try:
+                life.permit().require()
+            except SessionClosedError:
+                job.close()
+                raise
             running = BackgroundJob(engine_id=engine_id, name=name, progress=progress or (lambda: None))
             self.jobs.append(running)
 
             def done(error: BaseException | None) -> None:
                 self.jobs.remove(running)
-                if error is not None:
-                    self._failed(engine_id, error)
+                if not isinstance(error, asyncio.CancelledError):
+                    reason = "" if error is None else describe_error(error)
+                    with contextlib.suppress(RuntimeError):  # the host's loop has ended
+                        self._here.call_soon_threadsafe(self._ended, lane, error, reason)
 
             lane.background(job, done)
 
         return Services(
             transcript=_Reader(self),
-            delegate_compaction=_Delegate(self),
-            complete=self.ask,
+            delegate_compaction=_Delegate(self, life),
+            complete=lambda request: self.ask(request, life.permit()),
             estimate_tokens=self.count,
-            rewrite_transcript_entries=self.rewrite,
+            rewrite_transcript_entries=lambda key, replacements: self.rewrite(key, replacements, life.permit()),
             background=background,
         )
 
-    async def cross(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Run *work* on the host's loop, wherever this is called; await it here."""
-        if asyncio.get_running_loop() is self._here:
+    async def cross(self, work: Callable[[], Coroutine[Any, Any, _T]], permit: Permit | None = None) -> _T:
+        """
+        Run *work* on the host's loop, wherever this is called; await it here.
+
+        Raises:
+            SessionClosedError: *permit* has been taken away, if only on the way.
+        """
+
+        async def permitted() -> _T:
+            if permit is not None:
+                permit.require()
             return await work()
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self._here))
+
+        if asyncio.get_running_loop() is self._here:
+            return await permitted()
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(permitted(), self._here))
 
     def transcript(self, session_key: SessionKey) -> Transcript:
         """Return the open transcript of a session."""
@@ -97,7 +124,7 @@ class HostServices:
             raise SessionClosedError(name)
         return found
 
-    async def ask(self, request: CompletionRequest) -> CompletionResult:
+    async def ask(self, request: CompletionRequest, permit: Permit) -> CompletionResult:
         """Ask the host's model."""
         complete = self._complete
         if complete is None:
@@ -106,9 +133,11 @@ class HostServices:
         async def ask() -> CompletionResult:
             return await complete(request)
 
-        return await self.cross(ask)
+        return await self.cross(ask, permit)
 
-    async def rewrite(self, session_key: SessionKey, replacements: Sequence[Replacement]) -> RewriteResult:
+    async def rewrite(
+        self, session_key: SessionKey, replacements: Sequence[Replacement], permit: Permit
+    ) -> RewriteResult:
         """Replace messages of a session's transcript."""
 
         async def work() -> RewriteResult:
@@ -117,7 +146,7 @@ class HostServices:
                 self._rewritten(session_key)
             return result
 
-        return await self.cross(work)
+        return await self.cross(work, permit)
 
 
 @attrs.frozen
@@ -136,6 +165,7 @@ class _Reader:
 @attrs.frozen
 class _Delegate:
     _host: HostServices
+    _life: Life
 
     async def __call__(
         self,
@@ -156,4 +186,4 @@ class _Delegate:
                 focus=custom_instructions,
             )
 
-        return await self._host.cross(work)
+        return await self._host.cross(work, self._life.permit())

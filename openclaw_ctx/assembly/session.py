@@ -292,7 +292,6 @@ class Session:
                 "current_token_count": tokens,
                 "compaction_target": "budget",
                 "custom_instructions": focus,
-                "abort_signal": abort or AbortSignal(),
             }
             answer = await self._guard.call("compact", arguments, abort=abort, check=self._check_compaction)
             result = self._write_compaction(answer.value, boundary, tokens)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import threading
 from collections.abc import Callable
@@ -44,7 +45,7 @@ class AbortSignal:
                 return
             self._reason = reason
             callbacks, self._callbacks = self._callbacks, {}
-        for callback in list(callbacks.values()):  # _forget may take one away meanwhile
+        for callback in list(callbacks.values()):  # one may be taken back meanwhile
             with contextlib.suppress(Exception):
                 callback()
 
@@ -64,20 +65,22 @@ class AbortSignal:
         if self._reason is not None:
             raise self.error()
 
-    def on_fire(self, callback: Callable[[], object]) -> Callable[[], None]:
+    def on_fire(self, callback: Callable[[], object]) -> Callable[[], object]:
         """
         Call *callback* once when the signal fires, at once if it has; return how to take that back.
 
-        The callback runs in the thread that fires.
+        The callback runs in the thread that fires; what it raises is dropped.
         """
         ticket = next(self._tickets)
         with self._lock:
             pending = self._reason is None
+            callbacks = self._callbacks
             if pending:
-                self._callbacks[ticket] = callback
+                callbacks[ticket] = callback
         if not pending:
-            callback()
-        return lambda: self._forget(ticket)
+            with contextlib.suppress(Exception):  # as in fire
+                callback()
+        return functools.partial(callbacks.pop, ticket, None)
 
     async def wait(self) -> None:
         """Return once the signal has fired."""
@@ -88,9 +91,6 @@ class AbortSignal:
             await fired.wait()
         finally:
             forget()
-
-    def _forget(self, ticket: int) -> None:
-        self._callbacks.pop(ticket, None)
 
     def __repr__(self) -> str:
         return f"<AbortSignal {'fired' if self.fired else 'quiet'}>"

@@ -5,8 +5,9 @@ A plain ``dict`` with the same keys is accepted wherever one of these is
 expected, and structured by the host; messages in it are v3 ``message`` objects.
 """
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
@@ -132,11 +133,41 @@ class RewriteResult:
     reason: str | None = None
 
 
+# A converter for each, since a generic one leaves type checkers at a loss about what the class takes.
+def _rollback(function: Callable[[], Awaitable[None] | None]) -> Callable[[], Awaitable[None]]:
+    awaited: Callable[[], Awaitable[None]] = _awaited(function)
+    return awaited
+
+
+def _tool_call(
+    function: Callable[[Mapping[str, JSON]], Awaitable[str] | str],
+) -> Callable[[Mapping[str, JSON]], Awaitable[str]]:
+    awaited: Callable[[Mapping[str, JSON]], Awaitable[str]] = _awaited(function)
+    return awaited
+
+
+def _awaited(function: Any) -> Any:
+    """Return *function* as one that is awaited; what is no function is left for the host's check to name."""
+    if not callable(function) or inspect.iscoroutinefunction(function):
+        return function
+
+    async def awaited(*arguments: Any) -> Any:
+        answer = function(*arguments)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    return awaited
+
+
 @attrs.frozen(kw_only=True)
 class SubagentPreparation:
-    """Answer of ``prepare_subagent_spawn``: how to take the preparation back if the spawn fails."""
+    """
+    Answer of ``prepare_subagent_spawn``: how to take the preparation back if the spawn fails.
 
-    rollback: Callable[[], Awaitable[None] | None]
+    Attributes:
+        rollback: Given as ``def`` or ``async def``; runs in the engine's lane.
+    """
+
+    rollback: Callable[[], Awaitable[None]] = attrs.field(converter=_rollback)
 
 
 @attrs.frozen(kw_only=True)
@@ -153,10 +184,13 @@ class EngineTool:
 
     Attributes:
         parameters: JSON Schema of the arguments object.
-        call: Takes the arguments object, returns the text of the result.
+        call: Takes the arguments object, returns the text of the result. Given as
+            ``def`` or ``async def``, always awaited. On a tool that the session returns
+            it crosses into the engine's lane, within the deadline of ``tools``, and
+            raises ``EngineFailedError`` where the engine's code fails, which bars nobody.
     """
 
     name: str
     description: str
     parameters: Mapping[str, JSON] = attrs.field(default=EMPTY, converter=freeze)
-    call: Callable[[Mapping[str, JSON]], Awaitable[str] | str]
+    call: Callable[[Mapping[str, JSON]], Awaitable[str]] = attrs.field(converter=_tool_call)

@@ -3,6 +3,9 @@ What a host does for an engine: small async handles, one per wish.
 
 They may be called from the engine's own lane at any time between the factory
 and ``dispose``; each crosses to the host and back, so none blocks the lane.
+
+Those that write, ask a model or begin a job raise ``SessionClosedError`` once the
+engine has been let go, so in ``dispose`` too, and in a call that was given up.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence

@@ -53,6 +53,11 @@ __getattr__, __dir__, __all__ = open_door(
             "QuarantineMirror",
             "QuarantineRecord",
         ),
+        ".permit": (
+            "Life",
+            "Permit",
+            "acting_permit",
+        ),
         ".quarantine": (
             "Quarantine",
             "QuarantinePolicy",

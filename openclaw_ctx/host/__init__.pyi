@@ -46,6 +46,11 @@ from .mirror import (
     QuarantineMirror,
     QuarantineRecord,
 )
+from .permit import (
+    Life,
+    Permit,
+    acting_permit,
+)
 from .quarantine import (
     Quarantine,
     QuarantinePolicy,
@@ -101,9 +106,11 @@ __all__ = [
     "InvalidResult",
     "Lane",
     "LaneFault",
+    "Life",
     "MakeContext",
     "MetadataFault",
     "MirrorRow",
+    "Permit",
     "Policy",
     "Quarantine",
     "QuarantineMirror",
@@ -116,6 +123,7 @@ __all__ = [
     "Selection",
     "SelectionOutcome",
     "Serving",
+    "acting_permit",
     "build_engine",
     "build_hooks",
     "check_prompt",

@@ -4,16 +4,17 @@ import asyncio
 import contextlib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from openclaw_ctx.contract import LEGACY_ENGINE_ID, AbortSignal, EngineInfo
 
 from .discovery import Candidate
-from .hooks import EngineHooks, build_hooks
+from .hooks import HOOKS, EngineHooks, build_hooks
 from .lane import DeadlineExceeded, HostLane, Lane, LaneFault, Runner
 from .loading import load_factory
+from .permit import Permit
 from .registration import Registration
 from .results import InvalidResult, structure_result
 
@@ -21,6 +22,8 @@ __all__ = ["BuiltEngine", "MakeContext", "build_engine"]
 
 MakeContext = Callable[[str, Any, Runner], Any]
 """(engine id, factory, lane) -> EngineContext; runs in the lane, since it reads the factory's config class."""
+
+_STOPPABLE: Final = frozenset(name for name, parameters in HOOKS.items() if "abort_signal" in parameters)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -41,21 +44,33 @@ class BuiltEngine:
         """Return whether the engine has the hook."""
         return operation in self.hooks.implemented
 
+    @property
+    def is_retired(self) -> bool:
+        """Whether the engine has been let go."""
+        return self.lane.life.is_over
+
+    def retire(self) -> None:
+        """Let go of the engine, at once: it may change nothing from here on. It is still to be disposed."""
+        self.lane.retire()
+
     async def call(
         self, operation: str, arguments: Mapping[str, Any], *, seconds: float, abort: AbortSignal | None = None
     ) -> Any:
         """
         Call a hook in the lane, and return its answer as the contract's class.
 
-        The answer is looked at in the lane too: what an engine returns may run its code when it is read.
+        A hook that has an ``abort_signal`` gets one of its own, whatever *arguments* hold: it fires with the
+        caller's *abort*, and when the call is given up or the engine is let go. The answer is looked at in the
+        lane too: what an engine returns may run its code when it is read.
 
         Raises:
             InvalidResult: It is no such answer.
         """
         hooks = self.hooks
 
-        async def call() -> Any:
-            answer = hooks.call(operation, arguments)
+        async def call(permit: Permit) -> Any:
+            told = {**arguments, "abort_signal": permit.stop} if operation in _STOPPABLE else arguments
+            answer = hooks.call(operation, told)
             return structure_result(operation, await answer if inspect.isawaitable(answer) else answer)
 
         try:
@@ -67,6 +82,7 @@ class BuiltEngine:
 
     async def dispose(self, *, seconds: float) -> None:
         """Let the engine release what it holds, then end its lane. Never raises for the engine's sake."""
+        self.retire()
         try:
             if self.implements("dispose"):
                 with contextlib.suppress(LaneFault, DeadlineExceeded):
@@ -85,9 +101,9 @@ async def build_engine(source: Registration | Candidate, make_context: MakeConte
         DeadlineExceeded: It took longer than *seconds*.
     """
     engine_id, owner = source.engine_id, source.owner
-    lane: Runner = HostLane() if engine_id == LEGACY_ENGINE_ID else Lane(f"engine-{engine_id}")
+    lane: Runner = HostLane(engine_id) if engine_id == LEGACY_ENGINE_ID else Lane(engine_id)
 
-    async def build() -> EngineHooks:
+    async def build(_permit: Permit) -> EngineHooks:
         factory: Any = load_factory(source) if isinstance(source, Candidate) else source.factory
         engine = factory(make_context(engine_id, factory, lane))
         if inspect.isawaitable(engine):

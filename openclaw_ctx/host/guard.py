@@ -10,7 +10,7 @@ another engine. The caller's cancellation and ``KeyboardInterrupt`` always pass.
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import attrs
 
@@ -27,7 +27,8 @@ from openclaw_ctx.log import clean_text, describe_error, get_logger
 
 from .discovery import Candidate
 from .engine import BuiltEngine, MakeContext, build_engine
-from .lane import DeadlineExceeded, LaneFault
+from .handed import hold_preparation, hold_tools
+from .lane import DeadlineExceeded, LaneFault, Runner
 from .quarantine import QuarantinePolicy
 from .registration import Registration
 from .registry import Registry
@@ -61,6 +62,7 @@ class Serving:
     Who answers now.
 
     Attributes:
+        implemented: The hooks that it has; for the others there is a neutral answer.
         generation: Changes whenever another engine, or the same one built anew, answers.
         substitution: Why it is not the engine that the slot asks for; ``None`` where it is.
     """
@@ -68,6 +70,7 @@ class Serving:
     engine_id: str
     owner: str
     info: EngineInfo
+    implemented: frozenset[str]
     generation: int
     substitution: str | None
 
@@ -78,6 +81,16 @@ class Answer:
 
     value: Any
     serving: Serving
+
+
+class _Request(NamedTuple):  # made for each call, and a frozen attrs class takes three times as long
+    """What a caller asks of whoever answers; see :meth:`Guard.call`."""
+
+    operation: str
+    arguments: Mapping[str, Any]
+    abort: AbortSignal | None
+    seconds: float | None
+    check: Callable[[Any], Any] | None
 
 
 @attrs.define(eq=False)
@@ -114,11 +127,12 @@ class Guard:
         self._building = asyncio.Lock()
         self._building_fallback = asyncio.Lock()
         self._generation = 0
-        self._serving: Serving | None = None
-        self._answering: BuiltEngine | None = None
+        # Who answers, for as long as nobody has barred it.
+        self._answering: tuple[BuiltEngine, Serving] | None = None
         self._trying: BuiltEngine | None = None
         self._announced: Registration | None = None
-        self._background: set[asyncio.Task[None]] = set()
+        self._disposals: set[asyncio.Task[None]] = set()
+        self._observer_failed = False
         self._closed = False
 
     async def serving(self) -> Serving:
@@ -129,19 +143,7 @@ class Guard:
             SubstitutionRefusedError: The selected engine cannot, and the policy is strict.
             EngineNotRegisteredError: Not even the built-in engine can.
         """
-        serving = self._serving
-        if serving is not None and self._registry.quarantine.barred(serving.engine_id) is None:
-            self._answering = self._engine
-            return serving
-        engine, substitution = await self._current()
-        self._answering = engine
-        serving = self._serve(engine, substitution)
-        self._serving = serving if engine is self._engine else None
-        return serving
-
-    def implements(self, operation: str) -> bool:
-        """Return whether whoever answers now has the hook; false before anybody has been built."""
-        return self._answering is not None and self._answering.implements(operation)
+        return (self._known() or await self._find())[1]
 
     async def call(
         self,
@@ -171,31 +173,62 @@ class Guard:
             abort.raise_if_fired()
         if self._closed:
             raise SessionClosedError("Host")
-        serving = await self.serving()
-        engine = self._answering
-        if engine is None or engine.engine_id == LEGACY_ENGINE_ID:
-            return await self._call_fallback(operation, arguments, serving, abort, seconds, check)
-        if not engine.implements(operation):
-            return Answer(value=_neutral(operation, "the engine has no such hook"), serving=serving)
-        if not self._registry.quarantine.begin(engine.engine_id):  # somebody else has the try
-            return await self.call(operation, arguments, abort=abort, seconds=seconds, check=check)
-        return await self._call_engine(engine, serving, operation, arguments, abort, seconds, check)
+        request = _Request(operation, arguments, abort, seconds, check)
+        engine, serving = self._known() or await self._find()
+        while engine.engine_id != LEGACY_ENGINE_ID:
+            if operation not in serving.implemented:
+                return Answer(value=_neutral(operation, "the engine has no such hook"), serving=serving)
+            if self._registry.quarantine.begin(engine.engine_id):
+                return await self._call_engine(engine, serving, request)
+            engine, serving = await self._find()  # somebody else has the try
+        return await self._call_fallback(request, serving)
 
-    def report_background_failure(self, engine_id: str, error: BaseException) -> None:
-        """Note that a job which an engine began has failed; from any thread."""
+    def note_job(self, lane: Runner, error: BaseException | None, reason: str) -> None:
+        """
+        Note how a job ended that an engine had begun, ``None`` being well.
+
+        What a job of an engine that was let go does, as when its lane ends, says nothing of its successor.
+
+        Args:
+            lane: Whose job it was.
+            error: What it raised.
+            reason: What that says, described in the lane: it is the engine's code that says it.
+        """
+        engine_id = lane.life.engine_id
+        if lane.life.is_over or engine_id == LEGACY_ENGINE_ID:
+            if error is not None:
+                _log.debug("engine.late_failure_discarded", reason=reason)
+            return
+        quarantine = self._registry.quarantine
+        if error is None:
+            quarantine.job_succeeded(engine_id, "background")
+            return
+        owner = self._selection.owner if self._selection is not None else "unknown"
+        self._record(engine_id, owner, _Fault("background", reason, error))
         engine = self._engine
-        owner = engine.owner if engine is not None and engine.engine_id == engine_id else "unknown"
-        self._record(engine_id, owner, _Fault("background", describe_error(error), error))
+        if engine is not None and engine is not self._trying and quarantine.record_of(engine_id) is not None:
+            self._retire(engine)
 
     async def close(self) -> None:
         """Dispose the engine and the fallback side by side, each within its deadline."""
         self._closed = True
         built = [engine for engine in (self._engine, self._fallback) if engine is not None]
-        self._engine = self._fallback = self._serving = self._answering = None
+        self._engine = self._fallback = self._answering = None
         seconds = self._deadlines["dispose"]
-        await asyncio.gather(*(engine.dispose(seconds=seconds) for engine in built), *self._background)
+        await asyncio.gather(*(engine.dispose(seconds=seconds) for engine in built), *self._disposals)
 
     # -- the selected engine ----------------------------------------------------------------------
+
+    def _known(self) -> tuple[BuiltEngine, Serving] | None:
+        """Return who answers, if that is the selected engine and nobody has barred it."""
+        known = self._answering
+        return known if known is not None and self._registry.quarantine.barred(known[1].engine_id) is None else None
+
+    async def _find(self) -> tuple[BuiltEngine, Serving]:
+        engine, substitution = await self._current()
+        answering = engine, self._serve(engine, substitution)
+        self._answering = answering if engine is self._engine else None
+        return answering
 
     async def _current(self) -> tuple[BuiltEngine, str | None]:
         """Return who answers, built; and why it is not the one asked for."""
@@ -216,7 +249,10 @@ class Guard:
             if self._engine is not None:
                 return self._engine, None
             if known is not None and not self._is_announced_still(selection):
-                selection = self._look()  # it may have been registered anew since
+                looked = self._look_again(known)  # it may have been registered, or installed, since
+                if looked is None:
+                    return await self._substitute(known.asked, self._barred(known.asked) or "quarantined")
+                selection = looked
             if selection.source is None:
                 return await self._pass_over(selection)
             return await self._build_selected(selection.source)
@@ -227,6 +263,20 @@ class Guard:
         record = self._registry.quarantine.record_of(selection.asked)
         if selection.source is not None and record is not None and record.operation == "resolve":
             self._registry.quarantine.clear(selection.asked)  # it said that nobody is there
+        return selection
+
+    def _look_again(self, known: Selection) -> Selection | None:
+        """Look up the slot once more; under a quarantine that is the try, so ``None`` while there is none to be had."""
+        quarantine, asked = self._registry.quarantine, known.asked
+        if not quarantine.begin(asked):
+            return None
+        refused = False
+        try:
+            selection = self._look()
+            refused = selection.outcome == "refused"
+        finally:
+            if not refused:
+                quarantine.withdraw(asked)  # to be there proves nothing; nobody being there is a failure like any
         return selection
 
     def _is_announced_still(self, selection: Selection) -> bool:
@@ -275,23 +325,19 @@ class Guard:
         except DeadlineExceeded as error:
             raise _Fault("factory", str(error), error) from error
 
-    async def _attempt(
-        self,
-        engine: BuiltEngine,
-        operation: str,
-        arguments: Mapping[str, Any],
-        abort: AbortSignal | None,
-        seconds: float | None,
-        check: Callable[[Any], Any] | None,
-    ) -> Any:
+    async def _attempt(self, engine: BuiltEngine, request: _Request) -> Any:
         """Call one engine; what goes wrong comes out as a fault, an abort as what it is."""
-        if not engine.implements(operation):
-            return _neutral(operation, "the engine has no such hook")
-        limit = self._deadlines[operation] if seconds is None else min(seconds, self._deadlines[operation])
+        operation, arguments, abort, seconds, check = request
+        deadline = self._deadlines[operation]
+        limit = deadline if seconds is None or seconds > deadline else seconds
         began = time.perf_counter()
         failed = True
         try:
             value = await engine.call(operation, arguments, seconds=limit, abort=abort)
+            if operation == "tools":
+                value = hold_tools(engine, value, seconds=deadline)
+            elif operation == "prepare_subagent_spawn" and value is not None:
+                value = hold_preparation(engine, value, seconds=deadline)
             value = value if check is None else check(value)
             failed = False
         except LaneFault as envelope:
@@ -304,35 +350,30 @@ class Guard:
             raise _Fault(operation, str(error), error) from error
         finally:
             if self._observe is not None:
-                self._observe(
-                    HookCall(
-                        operation=operation,
-                        engine_id=engine.engine_id,
-                        seconds=time.perf_counter() - began,
-                        failed=failed,
-                    )
-                )
+                self._tell(self._observe, engine.engine_id, operation, time.perf_counter() - began, failed=failed)
         return value
 
-    async def _call_engine(
-        self,
-        engine: BuiltEngine,
-        serving: Serving,
-        operation: str,
-        arguments: Mapping[str, Any],
-        abort: AbortSignal | None,
-        seconds: float | None,
-        check: Callable[[Any], Any] | None,
-    ) -> Answer:
+    def _tell(
+        self, observe: Callable[[HookCall], None], engine_id: str, operation: str, seconds: float, *, failed: bool
+    ) -> None:
+        """Tell who watches. What goes wrong there is no business of the turn's, and is logged the first time."""
+        try:
+            observe(HookCall(operation=operation, engine_id=engine_id, seconds=seconds, failed=failed))
+        except Exception as error:  # noqa: BLE001 -- the program's own code may raise anything
+            if not self._observer_failed:
+                self._observer_failed = True
+                _log.warning("observer.failed", operation=operation, reason=describe_error(error))
+
+    async def _call_engine(self, engine: BuiltEngine, serving: Serving, request: _Request) -> Answer:
         """Call the selected engine, and tell the quarantine how that went."""
         quarantine = self._registry.quarantine
         trying = quarantine.record_of(engine.engine_id) is not None
         if trying:
             self._trying = engine
         try:
-            value = await self._attempt(engine, operation, arguments, abort, seconds, check)
+            value = await self._attempt(engine, request)
         except _Fault as fault:
-            return await self._contain(engine, fault, arguments, abort, seconds, check)
+            return await self._contain(engine, fault, request)
         except BaseException:
             if trying:
                 quarantine.withdraw(engine.engine_id)
@@ -340,18 +381,10 @@ class Guard:
         finally:
             if trying:
                 self._trying = None
-        quarantine.succeeded(engine.engine_id, operation)
+        quarantine.succeeded(engine.engine_id, request.operation)
         return Answer(value=value, serving=serving)
 
-    async def _contain(
-        self,
-        engine: BuiltEngine,
-        fault: _Fault,
-        arguments: Mapping[str, Any],
-        abort: AbortSignal | None,
-        seconds: float | None,
-        check: Callable[[Any], Any] | None,
-    ) -> Answer:
+    async def _contain(self, engine: BuiltEngine, fault: _Fault, request: _Request) -> Answer:
         """Record a fault, then answer in the engine's place, or tell the caller."""
         if self._closed:  # that is why the call ended
             raise SessionClosedError("Host") from fault
@@ -365,20 +398,21 @@ class Guard:
         try:
             legacy = await self._legacy()
             serving = self._serve(legacy, f"{fault.operation} failed: {fault.reason}")
-            return await self._call_fallback(fault.operation, arguments, serving, abort, seconds, check)
+            return await self._call_fallback(request, serving)
         except (EngineFailedError, EngineNotRegisteredError):
             _raise_failed(engine, fault)
 
     def _retire(self, engine: BuiltEngine) -> None:
-        """Let go of a barred engine without waiting for it."""
+        """Let go of a barred engine, at once and without waiting for it."""
         if self._engine is not engine:
             return
+        engine.retire()
         self._engine = None
-        self._serving = None
+        self._answering = None
         self._generation += 1
         task = asyncio.ensure_future(engine.dispose(seconds=self._deadlines["dispose"]))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        self._disposals.add(task)
+        task.add_done_callback(self._disposals.discard)
 
     def _record(self, engine_id: str, owner: str, fault: _Fault) -> None:
         self._registry.quarantine.record(
@@ -418,20 +452,13 @@ class Guard:
                 registration.engine_id, registration.owner, fault.operation, fault.reason
             ) from fault.cause
 
-    async def _call_fallback(
-        self,
-        operation: str,
-        arguments: Mapping[str, Any],
-        serving: Serving,
-        abort: AbortSignal | None,
-        seconds: float | None,
-        check: Callable[[Any], Any] | None,
-    ) -> Answer:
+    async def _call_fallback(self, request: _Request, serving: Serving) -> Answer:
         engine = await self._legacy()
-        if not engine.implements(operation):
-            return Answer(value=_neutral(operation, f"downgraded to {LEGACY_ENGINE_ID}"), serving=serving)
+        if not engine.implements(request.operation):
+            value = _neutral(request.operation, f"downgraded to {LEGACY_ENGINE_ID}")
+            return Answer(value=value, serving=serving)
         try:
-            value = await self._attempt(engine, operation, arguments, abort, seconds, check)
+            value = await self._attempt(engine, request)
         except _Fault as fault:
             _raise_failed(engine, fault)
         return Answer(value=value, serving=serving)
@@ -441,6 +468,7 @@ class Guard:
             engine_id=engine.engine_id,
             owner=engine.owner,
             info=engine.info,
+            implemented=engine.hooks.implemented,
             generation=self._generation,
             substitution=substitution,
         )

@@ -12,13 +12,14 @@ each turn; the lane is the seam at which that could still be done.
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
 import queue
 import threading
 import types
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 
@@ -27,8 +28,9 @@ from openclaw_ctx.errors import SessionClosedError
 from openclaw_ctx.log import describe_error, get_logger
 
 from .mailbox import Mailbox
+from .permit import Life, Permit, act_with, drop
 
-__all__ = ["DeadlineExceeded", "HostLane", "Lane", "LaneEnded", "LaneFault", "Runner"]
+__all__ = ["Call", "DeadlineExceeded", "HostLane", "Lane", "LaneEnded", "LaneFault", "Runner"]
 
 _log = get_logger()
 
@@ -68,10 +70,16 @@ class LaneEnded(Exception):  # noqa: N818 -- what becomes of a call, as the two 
         return f"{self.lane} was ended while the call was under way"
 
 
-class Runner(Protocol):
-    """Runs a call within a deadline, somewhere."""
+Call: TypeAlias = Callable[[Permit], Any]
+"""Is given its permit, which is taken away, with the reason, as soon as nobody waits for its answer."""
 
-    async def run(self, call: Callable[[], Any], *, seconds: float, abort: AbortSignal | None = None) -> Any:
+
+class Runner(Protocol):
+    """Runs the calls of one engine, each within a deadline, somewhere."""
+
+    life: Life
+
+    async def run(self, call: Call, *, seconds: float, abort: AbortSignal | None = None) -> Any:
         """
         Return what *call* returns, awaited where it is awaitable.
 
@@ -82,7 +90,15 @@ class Runner(Protocol):
         """
 
     def background(self, job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
-        """Run *job* beside the calls; tell *done* how it ended. Called from where the calls run."""
+        """
+        Run *job* beside the calls; tell *done* how it ended: ``None``, what it raised, or ``CancelledError``.
+
+        Called from where the calls run. The job is the engine's and no call's: it may go on when the call that
+        began it is given up.
+        """
+
+    def retire(self) -> None:
+        """Let the engine change nothing from here on, and tell the calls under way to stop. From any thread."""
 
     def stop(self) -> None:
         """Take no more calls, answer those under way with ``LaneEnded``, and end as soon as the engine lets go."""
@@ -91,35 +107,33 @@ class Runner(Protocol):
 class Lane:
     """A daemon thread with an event loop; calls run beside each other on it."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, engine_id: str) -> None:
+        self.life = Life(engine_id)
+        self._name = f"engine-{engine_id}"
         self._loop: asyncio.AbstractEventLoop | None = None
         self._inbox: Mailbox[_Crossing] | None = None
         # For each loop that calls, and a host has one: where answers are received, and who watches the time.
         self._shores: dict[asyncio.AbstractEventLoop, _Shore] = {}
-        # Those that wait for an answer, whatever the engine does.
-        self._waiting: set[_Crossing] = set()
         # Tasks that nobody awaits would be collected while they wait.
         self._held: set[object] = set()
         self._stopping = False
 
-    async def run(self, call: Callable[[], Any], *, seconds: float, abort: AbortSignal | None = None) -> Any:
+    async def run(self, call: Call, *, seconds: float, abort: AbortSignal | None = None) -> Any:
         """Run *call* in the lane; see :class:`Runner`."""
         inbox = self._inbox or self._start()
         here = asyncio.get_running_loop()
         shore = self._shores.get(here) or self._shores.setdefault(here, _Shore(here))
-        crossing = _Crossing(call, here.create_future(), shore.outbox, self._held)
-        self._waiting.add(crossing)
+        crossing = _Crossing(self.life, call, abort, here.create_future(), shore.outbox, self._held)
         shore.watch(crossing, seconds)
         inbox.post(crossing)
         forget = None if abort is None else abort.on_fire(crossing.abort)
         try:
             error = await crossing.answer
         except asyncio.CancelledError:
+            crossing.take_away(_CANCELLED)
             self._abandon(crossing)
             raise
         finally:
-            self._waiting.discard(crossing)
             shore.unwatch(crossing)
             if forget is not None:
                 forget()
@@ -135,18 +149,27 @@ class Lane:
 
     def background(self, job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
         """Run *job* on the lane's loop; see :class:`Runner`."""
-        _run_behind(job, done, self._held)
+        _run_behind(job, done, self._held, self.life)
+
+    def retire(self) -> None:
+        """Take the engine's permits away; see :class:`Runner`."""
+        self.life.end(self._under_way())
 
     def stop(self) -> None:
         """End the lane; see :class:`Runner`. A lane that is stuck ends with the process."""
         self._stopping = True
+        self.retire()
         for shore in self._shores.values():
             shore.close()
-        for crossing in tuple(self._waiting):
+        for crossing in self._under_way():
             crossing.answer_with(LaneEnded(self._name))
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # closed already
                 self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _under_way(self) -> "list[_Crossing]":
+        """Return the calls that wait for an answer, whatever the engine does."""
+        return [crossing for shore in tuple(self._shores.values()) for crossing in shore.watched()]
 
     def _start(self) -> "Mailbox[_Crossing]":
         if self._stopping:
@@ -190,6 +213,7 @@ class Lane:
 
 
 _ABORTED: Final = RuntimeError("aborted")
+_CANCELLED: Final = "cancelled by the caller"
 
 
 class _Shore:
@@ -217,6 +241,10 @@ class _Shore:
         """Forget a call; the timer finds out when it rings."""
         self._watched.pop(crossing, None)
 
+    def watched(self) -> "tuple[_Crossing, ...]":
+        """Return the calls that have not been answered. From any thread."""
+        return tuple(self._watched)
+
     def close(self) -> None:
         """Receive nothing more; calls that are under way expire all the same."""
         self.outbox.close()
@@ -239,19 +267,23 @@ class _Shore:
             self._set_timer(min(due for due, _ in self._watched.values()))
 
 
-class _Crossing:
-    """One call on its way into the lane and back."""
+class _Crossing(Permit):
+    """One call on its way into the lane and back, and what it may do there."""
 
-    __slots__ = ("_call", "_held", "_outbox", "_raised", "_task", "answer", "outcome", "reason")
+    __slots__ = ("_abort", "_call", "_held", "_outbox", "_raised", "_task", "answer", "outcome", "reason")
 
     def __init__(
         self,
-        call: Callable[[], Any],
+        life: Life,
+        call: Call,
+        abort: AbortSignal | None,
         answer: "asyncio.Future[BaseException | None]",
         outbox: "Mailbox[_Crossing]",
         held: set[object],
     ) -> None:
+        super().__init__(life)
         self._call = call
+        self._abort = abort
         self._outbox = outbox
         self._held = held
         self._task: asyncio.Task[None] | None = None
@@ -272,8 +304,9 @@ class _Crossing:
             self._task.cancel()
 
     async def _run(self) -> None:
+        act_with(self)  # in the task's own context
         try:
-            outcome = self._call()
+            outcome = self._call(self)
             if type(outcome) is types.CoroutineType or inspect.isawaitable(outcome):
                 outcome = await outcome
             self.outcome = outcome
@@ -281,6 +314,7 @@ class _Crossing:
             self.reason = describe_error(raised)
             self._raised = raised
         self._held.discard(self)
+        self._task = None  # its context holds this: a circle would be left to the garbage collector, each call
         self._outbox.post(self)
 
     # At the caller's.
@@ -292,9 +326,13 @@ class _Crossing:
             _log.debug("engine.late_failure_discarded", reason=self.reason)
 
     def expire(self, seconds: float) -> None:
-        self._settle(DeadlineExceeded(seconds))
+        if not self.answer.done():
+            error = DeadlineExceeded(seconds)
+            self.take_away(str(error))
+            self.answer.set_result(error)
 
     def abort(self) -> None:
+        self.take_away((self._abort and self._abort.reason) or "")
         self.answer_with(_ABORTED)
 
     def answer_with(self, error: BaseException) -> None:
@@ -310,44 +348,69 @@ class _Crossing:
 class HostLane:
     """The host's own loop, for core's engine: no crossing, the same deadlines."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine_id: str) -> None:
+        self.life = Life(engine_id)
         self._jobs: set[asyncio.Task[Any]] = set()
+        self._running: set[Permit] = set()
 
-    async def run(self, call: Callable[[], Any], *, seconds: float, abort: AbortSignal | None = None) -> Any:
-        """Run *call* here; see :class:`Runner`. *abort* is the called code's to watch."""
+    async def run(self, call: Call, *, seconds: float, abort: AbortSignal | None = None) -> Any:
+        """Run *call* here; see :class:`Runner`. Whether it stops when its permit is taken away is up to it."""
         if abort is not None:
             abort.raise_if_fired()
+        permit = Permit(self.life)
+        self._running.add(permit)
+        forget = None if abort is None else abort.on_fire(lambda: permit.take_away(abort.reason or ""))
+        before = act_with(permit)
         deadline = asyncio.timeout(seconds)
         try:
             async with deadline:
-                outcome = call()
+                outcome = call(permit)
                 return await outcome if inspect.isawaitable(outcome) else outcome
         except TimeoutError as error:
             if deadline.expired():
-                raise DeadlineExceeded(seconds) from error
+                exceeded = DeadlineExceeded(seconds)
+                permit.take_away(str(exceeded))
+                raise exceeded from error
             raise LaneFault(error, describe_error(error)) from error
+        except asyncio.CancelledError:
+            permit.take_away(_CANCELLED)
+            raise
         except Exception as error:
             raise LaneFault(error, describe_error(error)) from error
+        finally:
+            drop(before)
+            self._running.discard(permit)
+            if forget is not None:
+                forget()
 
     def background(self, job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
         """Run *job* on the host's loop; see :class:`Runner`."""
-        _run_behind(job, done, self._jobs)
+        _run_behind(job, done, self._jobs, self.life)
+
+    def retire(self) -> None:
+        """Take the engine's permits away; see :class:`Runner`."""
+        self.life.end(tuple(self._running))
 
     def stop(self) -> None:
         """Cancel what runs in the background."""
+        self.retire()
         for task in self._jobs:
             task.cancel()
 
 
-def _run_behind(job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None], held: set[Any]) -> None:
-    """Run *job* as a task that *held* keeps; tell *done* how it ended, once. To be cancelled is no failure."""
+def _run_behind(
+    job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None], held: set[Any], life: Life
+) -> None:
+    """Run *job* as a task that *held* keeps; tell *done* how it ended, once."""
 
     def ended(task: asyncio.Task[BaseException | None]) -> None:
         held.discard(task)
         job.close()  # it may have been cancelled before it began
-        done(None if task.cancelled() else task.result())
+        done(asyncio.CancelledError() if task.cancelled() else task.result())
 
-    task = asyncio.get_running_loop().create_task(_contain(job))
+    context = contextvars.copy_context()
+    context.run(act_with, life.whole)
+    task = asyncio.get_running_loop().create_task(_contain(job), context=context)
     held.add(task)
     task.add_done_callback(ended)
 
@@ -389,13 +452,14 @@ class _DaemonExecutor(ThreadPoolExecutor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run ``fn(*args, **kwargs)`` in a thread."""
         future: Future[Any] = Future()
+        context = contextvars.copy_context()  # a thread acts for the call that it works for
         with self._count_lock:
             grow = self._idle <= 0 and self._alive < _EXECUTOR_THREADS
             if grow:
                 self._alive += 1
             else:
                 self._idle -= 1
-        self._waiting.put((future, lambda: fn(*args, **kwargs)))
+        self._waiting.put((future, lambda: context.run(fn, *args, **kwargs)))
         if grow:
             threading.Thread(target=self._work, name=f"{self._name}-worker", daemon=True).start()
         return future

@@ -102,11 +102,15 @@ class QuarantineMirror:
         return True
 
     def holds(self, record: QuarantineRecord) -> bool:
-        """Return whether the mirror's row for the record's engine is still there; true where unknowable."""
+        """
+        Return whether the mirror's row for the record's engine is still there; true where unknowable.
+
+        Where the whole folder has gone nobody has lifted anything: to release removes the row alone.
+        """
         try:
             self._path(record.engine_id).stat()
         except FileNotFoundError:
-            return False
+            return not self.folder.is_dir()
         except OSError:
             return True
         return True

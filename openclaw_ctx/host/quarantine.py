@@ -6,6 +6,7 @@ released by hand; a policy may ask for more failures, or offer probation. Each
 record has a mirror on disk, so that another process can see it and lift it.
 """
 
+import collections
 import threading
 import time
 from collections.abc import Callable
@@ -30,7 +31,9 @@ class QuarantinePolicy:
     When an engine is barred, and for how long.
 
     Attributes:
-        failures: Consecutive failures of one operation that it takes.
+        failures: Consecutive failures of one operation that it takes. Background jobs
+            are one operation, in the order in which they end; one that was cancelled
+            counts neither way.
         probation_seconds: After that long the engine gets one try, and twice as
             long after each further failure; ``None``: no try.
     """
@@ -60,13 +63,24 @@ class Quarantine:
         self._lock = threading.RLock()
         self._clock = clock
         self._standings: dict[str, _Standing] = {}
+        # Two hosts may share a folder: one row serves both, until the last of them has closed.
         self._mirrors: list[QuarantineMirror] = []
+        self._attached: collections.Counter[QuarantineMirror] = collections.Counter()
 
     def attach(self, mirror: QuarantineMirror) -> None:
-        """Write records to *mirror* too, from now on."""
+        """Write records to *mirror* too, from now on. One that is attached twice is to be detached twice."""
         with self._lock:
+            self._attached[mirror] += 1
             if mirror not in self._mirrors:
                 self._mirrors.append(mirror)
+
+    def detach(self, mirror: QuarantineMirror) -> None:
+        """Write nothing more to *mirror*. What is there stays, and lifting it still lifts the quarantine."""
+        with self._lock:
+            self._attached[mirror] -= 1
+            if self._attached[mirror] <= 0:
+                del self._attached[mirror]
+                self._mirrors = [other for other in self._mirrors if other != mirror]
 
     def barred(self, engine_id: str) -> QuarantineRecord | None:
         """
@@ -159,8 +173,23 @@ class Quarantine:
             if standing.unproven == operation:
                 standing.unproven = None
                 standing.backoff = 1
-            if standing.record is None and standing.unproven is None and not standing.failures:
-                del self._standings[engine_id]
+            self._drop_if_clean(engine_id, standing)
+
+    def job_succeeded(self, engine_id: str, operation: str) -> None:
+        """
+        Note that a job behind the hooks ended well: the operation's failures in a row end here.
+
+        A try goes on, since it is a hook's, and a job proves nothing of the hooks.
+        """
+        with self._lock:
+            standing = self._standings.get(engine_id)
+            if standing is None or standing.record is not None:
+                return
+            standing.failures.pop(operation, None)
+            if standing.unproven == operation:
+                standing.unproven = None
+                standing.backoff = 1
+            self._drop_if_clean(engine_id, standing)
 
     def withdraw(self, engine_id: str) -> None:
         """Note that a try ended without an answer, since its caller gave up; the next caller has it."""
@@ -206,6 +235,10 @@ class Quarantine:
         _log.info("engine.released", engine=engine_id, owner=standing.record.owner)
         self._forget(engine_id)
         return None
+
+    def _drop_if_clean(self, engine_id: str, standing: _Standing) -> None:
+        if standing.record is None and standing.unproven is None and not standing.failures:
+            del self._standings[engine_id]
 
     def _is_due(self, standing: _Standing) -> bool:
         return standing.retry_at is not None and not standing.trying and self._clock() >= standing.retry_at

@@ -90,7 +90,7 @@ async def test_a_hook_that_an_engine_does_not_have_is_no_fault(closing, operatio
     assert answer.serving.engine_id == "engine"
     assert not getattr(answer.value, "changed", False)
     assert (calls, records_of(guard)) == ([], [])
-    assert guard.implements(operation) is False
+    assert operation not in answer.serving.implemented
 
 
 # -- who watches, deadlines, checks --------------------------------------------------------------------------------
@@ -189,13 +189,12 @@ async def test_a_job_that_fails_behind_the_hooks_bars_its_engine(closing):
     guard = closing(guard_of(type("Works", (Plain,), {"ingest": hookimpl(ingest)})))
     await call(guard, "ingest")
 
-    guard.report_background_failure("engine", RuntimeError("the import broke"))
+    guard.note_job(guard._engine.lane, RuntimeError("the import broke"), "the import broke")
     answer = await call(guard, "ingest")
 
     assert answer.serving.engine_id == "legacy"
     assert "the import broke" in str(answer.serving.substitution)
     assert calls == ["ingest"]
-    assert guard.implements("ingest_batch") is False
     assert records_of(guard) == [("engine", "background", "plugin:acme")]
 
 
