@@ -173,6 +173,9 @@ class Host:
         Raises:
             SessionBusyError: Another program, or another opening here, is writing it.
         """
+        if not isinstance(key, str) or not key.strip():  # type: ignore[redundant-expr]
+            problem = f"a session key is a name such as 'agent:main:main', not {key!r}"
+            raise ValueError(problem)
         return Opening(lambda: self._open_session(SessionKey(key)))
 
     def selection(self) -> Selection:

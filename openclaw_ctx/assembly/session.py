@@ -14,7 +14,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import attrs
 
@@ -49,6 +49,8 @@ from .services import HostServices
 __all__ = ["CompactedContext", "EndedTurn", "Prompt", "Session", "open_transcript"]
 
 _log = get_logger()
+
+_MESSAGES: Final = get_args(Message)
 
 _LOCK_POLL_SECONDS: Final = 0.05
 
@@ -172,6 +174,9 @@ class Session:
     async def append(self, message: Message) -> Message:
         """Write *message* to the transcript; return it with its entry id. It survives a crash from here on."""
         self._require_open()
+        if not isinstance(message, _MESSAGES):
+            problem = f"append takes a message, such as UserMessage(content='...'), not {type(message).__name__}"
+            raise TypeError(problem)
         appended = self.transcript.append(message)
         self._running += 1
         return appended
@@ -325,6 +330,9 @@ class Session:
         self._courier.follow_rewrite()
 
     def _for_messages(self, budget: int | None) -> int | None:
+        if budget is not None and (type(budget) is not int or budget < 1):
+            problem = f"a budget is a whole number of tokens, at least 1, or None; not {budget!r}"
+            raise ValueError(problem)
         return None if budget is None else max(1, budget - self._overhead)
 
     def _is_open(self) -> bool:

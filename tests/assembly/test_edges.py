@@ -200,3 +200,30 @@ async def test_an_engine_s_folder_is_there_and_private(tmp_path):
         await session.assemble()
 
     assert folders[0].stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("key", [pytest.param(5, id="a number"), pytest.param(" ", id="blank")])
+async def test_what_is_no_session_key_is_refused_with_an_example(tmp_path, key):
+    """Bad input is named where it comes in, not where it first hurts."""
+    async with open_host(tmp_path, engines={}, slot="legacy") as host:
+        with pytest.raises(ValueError, match="agent:main:main"):
+            host.session(key)
+
+
+async def test_what_is_no_message_is_refused_with_an_example(tmp_path):
+    """The commonest mistake is a dict or a text."""
+    async with open_host(tmp_path, engines={}, slot="legacy") as host, host.session("talk") as session:
+        with pytest.raises(TypeError, match="UserMessage"):
+            await session.append({"role": "user", "content": "Hello"})
+
+        assert len(session.history) == 0
+
+
+@pytest.mark.parametrize("budget", [0, -1, 1.5, "5", True])
+async def test_what_is_no_budget_is_refused(tmp_path, budget):
+    """Tokens are whole, and there is at least one."""
+    async with open_host(tmp_path, engines={}, slot="legacy") as host, host.session("talk") as session:
+        await session.append(UserMessage(content="Hello"))
+
+        with pytest.raises(ValueError, match="whole number of tokens"):
+            await session.assemble(budget=budget)
