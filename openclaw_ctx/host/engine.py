@@ -54,14 +54,20 @@ class BuiltEngine:
         self.lane.retire()
 
     async def call(
-        self, operation: str, arguments: Mapping[str, Any], *, seconds: float, abort: AbortSignal | None = None
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        *,
+        seconds: float,
+        abort: AbortSignal | None = None,
+        check: Callable[[Any], Any] | None = None,
     ) -> Any:
         """
-        Call a hook in the lane, and return its answer as the contract's class.
+        Call a hook in the lane, and return its answer as the contract's class, and as *check* returns it.
 
         A hook that has an ``abort_signal`` gets one of its own, whatever *arguments* hold: it fires with the
         caller's *abort*, and when the call is given up or the engine is let go. The answer is looked at in the
-        lane too: what an engine returns may run its code when it is read.
+        lane too: what an engine returns may run its code when it is read, and may be too much to read in time.
 
         Raises:
             InvalidResult: It is no such answer.
@@ -71,7 +77,8 @@ class BuiltEngine:
         async def call(permit: Permit) -> Any:
             told = {**arguments, "abort_signal": permit.stop} if operation in _STOPPABLE else arguments
             answer = hooks.call(operation, told)
-            return structure_result(operation, await answer if inspect.isawaitable(answer) else answer)
+            result = structure_result(operation, await answer if inspect.isawaitable(answer) else answer)
+            return result if check is None else check(result)
 
         try:
             return await self.lane.run(call, seconds=seconds, abort=abort)

@@ -162,7 +162,7 @@ class Guard:
             arguments: Every parameter that the contract gives it.
             abort: Raises its reason at once where it has fired; an abort quarantines nobody.
             seconds: A tighter deadline than the operation's own.
-            check: Holds the structured answer against more than its type; what
+            check: Runs in the lane, within the deadline; holds the structured answer against more than its type; what
                 it returns is the answer, ``InvalidResult`` from it is a fault.
 
         Raises:
@@ -333,12 +333,11 @@ class Guard:
         began = time.perf_counter()
         failed = True
         try:
-            value = await engine.call(operation, arguments, seconds=limit, abort=abort)
+            value = await engine.call(operation, arguments, seconds=limit, abort=abort, check=check)
             if operation == "tools":
                 value = hold_tools(engine, value, seconds=deadline)
             elif operation == "prepare_subagent_spawn" and value is not None:
                 value = hold_preparation(engine, value, seconds=deadline)
-            value = value if check is None else check(value)
             failed = False
         except LaneFault as envelope:
             error = envelope.error
