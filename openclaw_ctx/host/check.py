@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from openclaw_ctx.contract import AssembleResult, Message, ToolResultMessage, UserMessage
-from openclaw_ctx.transcript import repair_pairs
+from openclaw_ctx.transcript import History, repair_pairs
 
 from .results import InvalidResult
 
@@ -44,6 +44,9 @@ def check_prompt(
         InvalidResult: There is nothing to send although the history has something.
     """
     messages = result.messages
+    if isinstance(messages, History) and not messages.is_read_as(history):
+        # Its reader is somebody's code, and would run wherever the messages are looked at.
+        raise InvalidResult("assemble", "a History that this host did not make")
     if not messages and history:
         raise InvalidResult("assemble", f"no messages, of a history of {len(history)}")
     repairs: list[str] = []

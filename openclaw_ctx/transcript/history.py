@@ -61,6 +61,10 @@ class History(Sequence[Message]):
     def __repr__(self) -> str:
         return f"<History of {len(self)} messages>"
 
+    def is_read_as(self, other: Sequence[Message]) -> bool:
+        """Return whether both read their messages in the same way, so that one is as good as the other."""
+        return isinstance(other, History) and self._read == other._read  # noqa: SLF001 -- one class
+
     @property
     def entry_ids(self) -> list[EntryId | None]:
         """The messages' entry ids; no message is read for them."""

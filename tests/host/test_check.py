@@ -19,7 +19,7 @@ from openclaw_ctx.contract import (
 )
 from openclaw_ctx.host.check import CheckedPrompt, check_prompt
 from openclaw_ctx.host.results import InvalidResult
-from openclaw_ctx.transcript import Transcript, pairs_are_whole
+from openclaw_ctx.transcript import Entry, History, Transcript, pairs_are_whole
 
 
 def user(text: str, entry_id: str | None = None) -> UserMessage:
@@ -262,3 +262,15 @@ def _fields(message: Message) -> dict[str, Any]:
         return {"content": message.content, "tool_call_id": message.tool_call_id, "tool_name": message.tool_name}
     assert isinstance(message, UserMessage | AssistantMessage | CustomMessage)
     return {"content": message.content}
+
+
+def test_a_history_that_the_engine_made_is_a_fault():
+    """What reads its messages is the engine's code, and would run in whoever looks at them."""
+    entries = [Entry(type="message", id=EntryId("a"))]
+    own = History(entries, lambda _: UserMessage(content="mine"), 0, 1)
+    forged = History(entries, lambda _: UserMessage(content="forged"), 0, 1)
+
+    with pytest.raises(InvalidResult, match="did not make"):
+        check_prompt(AssembleResult(messages=forged), own, count=lambda _: 1)
+
+    assert check_prompt(AssembleResult(messages=own[:1]), own, count=lambda _: 1).estimated_tokens == 1
