@@ -1,5 +1,6 @@
 """What the documentation shows, people paste: so all of it runs."""
 
+import json
 import os
 import re
 import shlex
@@ -201,6 +202,29 @@ def _readme() -> dict[str, Any]:
         if block.language == "python":
             exec(block.text, namespace)  # noqa: S102 -- that is the test
     return namespace
+
+
+def test_the_numbers_that_the_readme_shows_are_those_of_a_run(desk: Path) -> None:
+    """Row by row; what depends on the machine, times, is not among them."""
+    pytest.importorskip("openclaw_ctx_window", reason="openclaw-ctx-window is not installed")
+    arguments = "replay examples/lighthouse.jsonl -e legacy -e window -b 8000 -b 32000 --json"
+    runs = json.loads(CliRunner().invoke(cli, arguments.split(), standalone_mode=False).stdout)["replays"][0]["runs"]
+
+    text = next(block.text for block in blocks(ROOT / "README.md") if block.text.startswith("lighthouse.jsonl"))
+    shown = [line.split() for line in text.splitlines() if line.startswith(("legacy", "window"))]
+
+    assert shown == [_row(run) for run in runs]
+
+
+def _row(run: dict[str, Any]) -> list[str]:
+    last = run["calls"][-1]
+    numbers = (
+        *(run["budget"], len(run["calls"]), run["turns"], run["peak_tokens"], round(run["mean_tokens"])),
+        run["over_budget_calls"] or "-",
+        f"{100 * last['kept'] / (last['kept'] + last['left_out'] + last['summarised']):.0f}%",
+        *(last["left_out"], last["summarised"], run["compactions"] or "-"),
+    )
+    return [run["engine"], *(f"{number:,}" if isinstance(number, int) else number for number in numbers)]
 
 
 async def test_the_loop_of_the_readme_keeps_the_conversation(desk: Path) -> None:
