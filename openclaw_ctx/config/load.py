@@ -8,6 +8,7 @@ with line and column; what is merely odd is a finding and stops nobody.
 import codecs
 import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,8 @@ from .schema import Settings
 __all__ = ["LoadedSettings", "load_settings", "settings_from"]
 
 _MAX_DEPTH: Final = 100
+_MAX_BYTES: Final = 8 * 1024 * 1024
+_WITHOUT_WAITING: Final[int] = getattr(os, "O_NONBLOCK", 0)  # else the opening of a FIFO waits for who writes into it
 _BOMS: Final = (
     (codecs.BOM_UTF32_LE, "UTF-32"),  # before UTF-16, whose mark it opens with
     (codecs.BOM_UTF32_BE, "UTF-32"),
@@ -110,13 +113,24 @@ def load_settings(path: Path | None = None, *, environ: Mapping[str, str] = os.e
 def _read(path: Path) -> tuple[bytes | None, str | None]:
     """Return the bytes, or neither where there is no file, or why they cannot be had."""
     try:
-        return path.read_bytes(), None
+        # The builtin, since a path's own open takes no opener.
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode):
+                return None, "$: cannot be read: it is not a regular file"
+            if state.st_size > _MAX_BYTES:
+                return None, f"$: cannot be read: it has {state.st_size} bytes, and {_MAX_BYTES} are the most"
+            return file.read(), None
     except FileNotFoundError:
         return None, None
     except OSError as exc:
         return None, f"$: cannot be read: {exc.strerror or type(exc).__name__}"
     except ValueError:  # a NUL in the path
         return None, "$: cannot be read: not a path"
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | _WITHOUT_WAITING)
 
 
 def _decode(content: bytes) -> tuple[JSON, str | None]:

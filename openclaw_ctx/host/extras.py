@@ -17,7 +17,7 @@ from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion
 
-from .metadata import Identity, identify, normal_name, walk
+from .metadata import Identity, identify, normal_name, refuse_odd_file, walk
 
 __all__ = ["missing_extras"]
 
@@ -58,12 +58,20 @@ def _is_covered(location: str, extra: str, installed: Mapping[str, Identity], as
     return True
 
 
+def _refuse_odd_files(place: Path) -> None:
+    for name in ("METADATA", "PKG-INFO", "requires.txt"):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            refuse_odd_file((place / name).stat(), str(place / name))
+
+
 def _requirements_of_extra(location: str, extra: str) -> list[Requirement]:
     place = Path(location)
     described: Any = place
     try:
         if place.parent.is_file():
             described = zipfile.Path(place.parent, f"{place.name}/")
+        else:
+            _refuse_odd_files(place)
         # Knows both forms, Requires-Dist and the requires.txt of an egg-info, and the same on every Python.
         lines = importlib_metadata.PathDistribution(described).requires or []
     except (OSError, ValueError, zipfile.BadZipFile):

@@ -5,15 +5,17 @@ Nothing here runs a plugin's code or raises for what it finds: metadata that
 cannot be used becomes a :class:`MetadataFault`.
 """
 
-# ruff: noqa: PTH100, PTH118, PTH119, PTH208 -- a Path for each of 300 folders costs as much as reading what is in them
+# ruff: noqa: PTH100, PTH113, PTH118, PTH119, PTH208 -- a Path for each of 300 folders costs as much as reading what is in them
 
 # The walk is our own, and neither importlib.metadata nor its backport is imported: importing either (email, zipfile,
 # csv, socket) costs several times what reading 300 distributions does, at every start of the command. Besides, their
 # readers let one broken file raise for all (python/importlib_metadata#534, #457), and say nothing of a repeated key.
 
+import errno
 import io
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -30,6 +32,7 @@ __all__ = [
     "mentions_engines",
     "normal_name",
     "parse_entry_points",
+    "refuse_odd_file",
     "tell",
     "unreadable",
     "walk",
@@ -41,6 +44,8 @@ ENGINES_GROUP = "openclaw_ctx.engines"
 FaultKind: TypeAlias = Literal["damaged", "entry_points", "shadowed", "unnamed", "unreadable"]
 
 _GROUP_BYTES = ENGINES_GROUP.encode()
+_LARGEST_BYTES = 8 * 1024 * 1024  # far above any README that came along as a description
+_WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0)  # else the opening of a FIFO waits for who writes into it
 _REINSTALL = "Reinstall the distribution that it came from, or delete it."
 
 # A distribution's name (PEP 508) and its normal form (PEP 503): packaging's import is too dear for two lines.
@@ -227,7 +232,26 @@ def tell(exc: BaseException) -> str:
     return f"{type(exc).__name__}: {line}" if line else type(exc).__name__
 
 
+def refuse_odd_file(state: os.stat_result, path: str) -> None:
+    """
+    Raise where a file is none to be read: a FIFO or device, which may never end, or one of more than 8 MiB.
+
+    Raises:
+        OSError: It is; the file is named.
+    """
+    if not stat.S_ISREG(state.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    _refuse_large(state.st_size, path)
+
+
+def _refuse_large(size: int, path: str) -> None:
+    if size > _LARGEST_BYTES:
+        raise OSError(errno.EFBIG, f"it has {size} bytes, and {_LARGEST_BYTES} are the most", path)
+
+
 def _walk_zip(file: str) -> Iterator[Metadata]:
+    if not os.path.isfile(file):
+        return  # a FIFO would be waited for
     import zipfile  # noqa: PLC0415 -- a zip on the search path is rare, and this import dearer than the whole walk
 
     try:
@@ -245,18 +269,28 @@ def _describes(folder: str, name: str) -> bool:
 
 
 def _read_file(location: str, name: str) -> bytes | None:
+    path = os.path.join(location, name) if name else location
     try:
-        with io.FileIO(os.path.join(location, name) if name else location) as file:
+        with io.FileIO(path, opener=_open_without_waiting) as file:
+            refuse_odd_file(os.fstat(file.fileno()), path)
             return file.readall()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
 
 
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | _WITHOUT_WAITING)
+
+
 def _read_member(archive: Any, top: str, name: str) -> bytes | None:
     try:
-        data: bytes = archive.read(f"{top}/{name}")
+        member = archive.getinfo(f"{top}/{name}")
+        _refuse_large(member.file_size, member.filename)
+        data: bytes = archive.read(member)
     except KeyError:
         return None
+    except OSError:
+        raise
     except Exception as exc:  # a damaged archive raises zlib.error, RuntimeError, NotImplementedError and more
         raise OSError(tell(exc)) from exc
     return data

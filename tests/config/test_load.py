@@ -132,6 +132,37 @@ def test_a_folder_in_the_files_place_is_an_error_not_a_traceback(file: Path) -> 
     assert _problem(file).startswith("$: cannot be read: ")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="FIFOs are POSIX's")
+def test_a_fifo_in_the_files_place_is_refused_and_not_waited_for(file: Path) -> None:
+    """Nobody writes into it, so reading would hang the command; in a process of its own, for that."""
+    os.mkfifo(file)
+    program = (
+        "import sys, pathlib; from openclaw_ctx.config import load_settings; load_settings(pathlib.Path(sys.argv[1]))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(file)], capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert "ConfigError" in done.stderr
+    assert str(file) in done.stderr
+    assert "it is not a regular file" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full on this system")
+def test_a_device_in_the_files_place_is_refused_and_not_read() -> None:
+    """A device need not end, and this one gives zeros for ever."""
+    assert _problem(Path("/dev/full")) == "$: cannot be read: it is not a regular file"
+
+
+def test_a_file_of_gigabytes_is_refused_and_not_read(file: Path) -> None:
+    """It would fill the memory; this one is all holes."""
+    file.touch()
+    os.truncate(file, 1 << 33)
+
+    assert _problem(file) == "$: cannot be read: it has 8589934592 bytes, and 8388608 are the most"
+
+
 def test_a_path_that_no_system_knows_is_an_error_not_a_traceback() -> None:
     """A NUL in a path is refused by Python before the system sees it."""
     assert _problem(Path("a\0b")) == "$: cannot be read: not a path"

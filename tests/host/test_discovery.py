@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -674,6 +675,81 @@ def test_a_plugin_installed_while_the_process_runs_can_be_loaded(importable, tmp
     factory = load_factory(candidate(folder, "late"))
 
     assert asyncio.run(factory(None)) == "late"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="FIFOs are POSIX's")
+@pytest.mark.parametrize(
+    "name,distribution",
+    [
+        pytest.param("METADATA", "acme_faulty", id="what-describes-it"),
+        pytest.param("entry_points.txt", "acme_kinds", id="what-it-offers"),
+        pytest.param(None, None, id="in-a-folders-place"),
+    ],
+)
+def test_a_fifo_is_reported_and_not_waited_for(copy, tmp_path, name, distribution):
+    """Nobody writes into it, so reading it would hang whoever looks for engines; in a process of its own, for that."""
+    path = info(copy, distribution) / name if name else tmp_path / "fifo"
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    program = "import sys; from openclaw_ctx.host.discovery import discover; print(discover(sys.argv[1:]))"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "fifo"), str(copy)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "acme-extras" in done.stdout
+    if name:
+        assert "it is not a regular file" in done.stdout
+        assert str(path) in done.stdout
+
+
+@pytest.mark.parametrize("name", ["METADATA", "entry_points.txt"])
+def test_metadata_without_end_is_reported_and_not_read(copy, name):
+    """A file of many gigabytes would fill the memory; this one is all holes, and its size is told."""
+    path = info(copy, "acme_kinds") / name
+    os.truncate(path, 1 << 33)
+
+    (fault,) = [one for one in found(copy).faults if one.location == str(path.parent)]
+
+    assert fault.kind == "unreadable"
+    assert "8589934592 bytes" in fault.problem
+    assert repr(str(path)) in fault.problem
+
+
+def test_a_zip_file_that_unpacks_without_end_is_reported(tmp_path):
+    """Few bytes on disk may be gigabytes in memory."""
+    wheel = tmp_path / "bomb.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb-1.dist-info/METADATA", "Name: bomb\nVersion: 1\n")
+        archive.writestr("bomb-1.dist-info/entry_points.txt", f"[{ENGINES_GROUP}]\nx = a:b\n" + "#" * (1 << 24))
+
+    (fault,) = found(wheel).faults
+
+    assert (fault.kind, fault.distribution) == ("unreadable", "bomb")
+    assert "bytes" in fault.problem
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="FIFOs are POSIX's")
+def test_an_extra_whose_distribution_says_nothing_readable_is_not_waited_for(tmp_path):
+    """Requirements of an egg-info stand in a file of their own, and a FIFO there names none."""
+    egg = tmp_path / "acme.egg-info"
+    egg.mkdir()
+    (egg / "PKG-INFO").write_text("Name: acme\nVersion: 1\n")
+    os.mkfifo(egg / "requires.txt")
+    program = (
+        "import sys; from openclaw_ctx.host.extras import missing_extras as m; print(m(*sys.argv[1:2], ['x'], []))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(egg)], capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert done.stdout == "()\n", done.stderr
 
 
 def test_where_a_candidate_was_looked_for_is_no_part_of_what_it_is(site):
