@@ -12,6 +12,7 @@ import secrets
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -64,7 +65,7 @@ class Transcript:
         self._cwd = cwd
         self._header: JSON = None
         self._renamed: dict[EntryId, EntryId] = {}
-        self._retired: list[RecordFile] = []
+        self._retired: weakref.WeakSet[RecordFile] = weakref.WeakSet()
         self._writing = threading.RLock()
         self._file = RecordFile(path)
         try:
@@ -227,9 +228,11 @@ class Transcript:
             if size == self._size:
                 return
             if size is None or self._outdated:
-                # Views that were handed out read on where their messages are.
-                self._retired.append(self._file)
-                self._file = RecordFile(self.path)
+                fresh = RecordFile(self.path)
+                # Views that were handed out read on where their messages are; the last of them takes the file along.
+                weakref.finalize(self._file, self._file.file.close)
+                self._retired.add(self._file)
+                self._file = fresh
             self._load()
 
     def rewind_steps(self, entry_id: EntryId) -> Sequence[tuple[Entry, JSON]]:

@@ -9,13 +9,13 @@ and start time of its owner) is honoured while that owner lives.
 import contextlib
 import json
 import os
+import stat
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import filelock
-import psutil
 
 from openclaw_ctx.contract import JSON
 from openclaw_ctx.errors import SessionBusyError
@@ -23,6 +23,7 @@ from openclaw_ctx.errors import SessionBusyError
 __all__ = ["WriterLock"]
 
 _POLL_SECONDS: Final = 0.05
+_MOST_BYTES: Final = 1 << 16
 _START_TOLERANCE_SECONDS: Final = 2.0
 # A lock file that names no owner may be one that is being written; its program takes it for stale after this.
 _NAMELESS_SECONDS: Final = 1800.0
@@ -74,8 +75,12 @@ class WriterLock:
 
 def _foreign_owner(path: Path) -> str | None:
     try:
-        age = time.time() - path.stat().st_mtime
-        content = path.read_bytes()
+        state = path.stat()
+        if not stat.S_ISREG(state.st_mode):
+            return None  # no lock either: reading a FIFO would wait for who writes into it
+        age = time.time() - state.st_mtime
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES)
     except OSError:
         return None  # no lock
     try:
@@ -83,6 +88,8 @@ def _foreign_owner(path: Path) -> str | None:
         pid = int(data["pid"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return f"the owner of {path.name!r}, who is not named there," if age < _NAMELESS_SECONDS else None
+    import psutil  # noqa: PLC0415 -- a foreign lock is rare, and else no opening need pay for it
+
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -102,6 +109,8 @@ def _is_another(created: float, lock: JSON) -> bool:
         if started <= _EPOCH_SECONDS:
             if not hasattr(os, "sysconf"):
                 return False
+            import psutil  # noqa: PLC0415 -- as above
+
             began = psutil.boot_time() + started / os.sysconf("SC_CLK_TCK")
         else:
             began = started / 1000 if started > _EPOCH_MILLISECONDS else started

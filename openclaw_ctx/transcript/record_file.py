@@ -9,6 +9,7 @@ import contextlib
 import errno
 import io
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -159,6 +160,9 @@ class RecordFile:
                 raise TranscriptFormatError(self._text, "it is a symbolic link, which is never followed") from error
             raise
         state = os.fstat(file.fileno())
+        if not stat.S_ISREG(state.st_mode):
+            file.close()
+            raise TranscriptFormatError(self._text, "it is not a plain file, which alone is ever read")
         self._identity = (state.st_dev, state.st_ino)
         return file
 

@@ -228,6 +228,49 @@ def test_a_file_put_in_the_place_of_ours_is_followed(tmp_path: Path) -> None:
         assert texts(transcript.history) == ["one, mended", "two", "three"]
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors are counted in /proc")
+def test_a_replaced_file_is_kept_open_only_for_the_views_of_it(tmp_path: Path) -> None:
+    """A program that writes the session anew at every turn must not use up our descriptors."""
+    path = tmp_path / "s.jsonl"
+
+    def descriptors() -> int:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+    def replaced(text: str) -> None:
+        (tmp_path / "new").write_bytes(as_bytes([HEADER, *chain(text)]))
+        (tmp_path / "new").replace(path)
+
+    replaced("first")
+    with opened(path) as transcript:
+        at_first = descriptors()
+        view = transcript.history
+        for number in range(20):
+            replaced(f"again {number}" + "." * number)
+            transcript.refresh()
+
+        assert descriptors() == at_first + 1
+        assert texts(view) == ["first"]
+        del view
+        assert descriptors() == at_first
+        assert texts(transcript.history) == ["again 19" + "." * 19]
+    assert descriptors() == at_first - 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows replaces no open file")
+def test_a_fifo_put_in_the_place_of_ours_is_refused(tmp_path: Path) -> None:
+    """It can't be read from its beginning; what was read before stays readable."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(as_bytes([HEADER, *chain("one")]))
+    with opened(path) as transcript:
+        path.unlink()
+        os.mkfifo(path)
+
+        with pytest.raises(TranscriptFormatError, match=r"s\.jsonl.*not a plain file"):
+            transcript.append(say("two"))
+
+        assert texts(transcript.history) == ["one"]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows removes no open file")
 def test_an_append_to_a_file_that_was_removed_is_refused(tmp_path: Path) -> None:
     """Nothing is acknowledged that nobody could read again."""

@@ -1,6 +1,9 @@
 """Recorded sessions as they lie on disk: damaged, of no known format, or anything at all."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -323,3 +326,44 @@ class TestNeverATraceback:
         piece = data.draw(st.sampled_from([b"", b"\0" * 9, b"\n", b'"', b"}", b"]", b"[", b"\xff", whole]))
 
         check(save(whole[:first] + piece + whole[last:]))
+
+
+_IMPORT = "import sys; from openclaw_ctx.transcript.importers import import_session; import_session(*sys.argv[1:])"
+
+
+def _imported(path: Path, form: str, more: str = "") -> str:
+    """Return what a process of its own says that imports a file; it would be waited for no more than half a minute."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [more, os.environ.get("PYTHONPATH")]))}
+    command = [sys.executable, "-c", _IMPORT, str(path), form]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, env=environ, check=False).stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="FIFOs are POSIX's")
+@pytest.mark.parametrize("form", ["auto", *sorted(FORMATS)])
+def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, form: str) -> None:
+    """Whatever the format: nobody writes into it."""
+    os.mkfifo(tmp_path / "session")
+
+    said = _imported(tmp_path / "session", form)
+
+    assert "TranscriptFormatError" in said
+    assert "it is not a regular file" in said
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full on this system")
+def test_a_device_is_refused_and_not_read() -> None:
+    """A device need not end, and this one gives zeros for ever."""
+    with pytest.raises(TranscriptFormatError, match="not a regular file"):
+        import_session(Path("/dev/full"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="FIFOs are POSIX's")
+def test_an_importer_of_others_is_looked_for_past_a_fifo(tmp_path: Path) -> None:
+    """Where a file is of no known format, every distribution is asked what it offers; a FIFO there offers nothing."""
+    described = tmp_path / "site" / "acme-1.dist-info"
+    described.mkdir(parents=True)
+    (described / "METADATA").write_text("Name: acme\nVersion: 1\n")
+    os.mkfifo(described / "entry_points.txt")
+    (tmp_path / "session").write_text("of no known format")
+
+    assert "UnknownFormatError" in _imported(tmp_path / "session", "auto", str(tmp_path / "site"))

@@ -365,3 +365,32 @@ def test_a_folder_of_the_locks_name_is_no_lock(tmp_path: Path) -> None:
 
     with opened(path) as transcript:
         transcript.append(say("free"))
+
+
+@posix_only
+def test_a_fifo_beside_the_transcript_is_no_lock(tmp_path: Path) -> None:
+    """Reading it would wait for who writes into it; in a process of its own, for that."""
+    os.mkfifo(tmp_path / "s.jsonl.lock")
+    program = (
+        "import sys, pathlib; from openclaw_ctx.transcript import *; Transcript.open(pathlib.Path(sys.argv[1])).close()"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "s.jsonl")], timeout=30, check=False)
+
+    assert done.returncode == 0
+
+
+def test_processes_are_looked_at_only_for_a_foreign_lock(tmp_path: Path) -> None:
+    """What reads the table of processes is dear to import, and a transcript is opened without it."""
+    program = (
+        "import sys, pathlib; from openclaw_ctx.transcript import *; path = pathlib.Path(sys.argv[1])\n"
+        "Transcript.open(path).close(); print('psutil' in sys.modules)\n"
+        "path.with_name('s.jsonl.lock').write_text('{\"pid\": 999999999}')\n"
+        "Transcript.open(path).close(); print('psutil' in sys.modules)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "s.jsonl")], stdout=subprocess.PIPE, text=True, check=True
+    )
+
+    assert done.stdout.split() == ["False", "True"]

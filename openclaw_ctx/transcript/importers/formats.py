@@ -87,7 +87,12 @@ def _offered(refused: list[str]) -> Iterator[tuple[str, Importer]]:
 
 
 def _entry_points(distribution: Any) -> list[importlib_metadata.EntryPoint]:
+    # Where a distribution is described is said by no public name. Reading a FIFO there would wait for ever.
+    described = getattr(distribution, "_path", None)
     try:
+        file = described / "entry_points.txt" if isinstance(described, Path) else None
+        if file is not None and file.exists() and not file.is_file():
+            return []
         return list(distribution.entry_points)
     except Exception:  # noqa: BLE001 -- one distribution's broken metadata must not hide the others
         return []
