@@ -3,11 +3,16 @@
 import hashlib
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
+from openclaw_ctx.log import get_logger
+
 __all__ = ["make_private_folder", "safe_name"]
 
+_log = get_logger()
+_WARNED_OF: Final[set[str]] = set()
 _SLUG_CHARS: Final = 40
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 
@@ -25,10 +30,26 @@ def safe_name(key: str) -> str:
 
 
 def make_private_folder(folder: Path) -> Path:
-    """Make *folder* and its parents where they are missing, readable by this user alone; return it."""
+    """
+    Make *folder* and its parents where they are missing, readable by this user alone; return it.
+
+    One that was there keeps its mode; where that lets everybody write, a warning
+    is logged, once a process.
+    """
     if not folder.is_dir():
         if not folder.parent.is_dir():
             make_private_folder(folder.parent)
         folder.mkdir(exist_ok=True, mode=0o700)
         os.chmod(folder, 0o700)  # noqa: PTH101 -- mkdir's mode passes the umask
+    else:
+        _warn_if_exposed(str(folder))
     return folder
+
+
+def _warn_if_exposed(folder: str) -> None:
+    mode = stat.S_IMODE(os.stat(folder).st_mode)  # noqa: PTH116 -- half the cost of Path.stat, and once an opening
+    # In a sticky one, as /tmp is, nobody replaces another's files. Windows has no such modes.
+    if os.name != "posix" or not mode & stat.S_IWOTH or mode & stat.S_ISVTX or folder in _WARNED_OF:
+        return
+    _WARNED_OF.add(folder)
+    _log.warning("folder.exposed", path=folder, mode=f"{mode:04o}")

@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -106,6 +107,24 @@ def test_a_folder_and_its_missing_parents_are_private(tmp_path: Path, umask: int
     modes = [stat.S_IMODE(folder.stat().st_mode) for folder in (made, made.parent, made.parent.parent)]
     assert modes == [0o700] * 3
     assert stat.S_IMODE((tmp_path / "there").stat().st_mode) == 0o755
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
+def test_a_folder_that_everybody_may_write_into_is_warned_of_once(tmp_path: Path) -> None:
+    """Its mode stays, since it is not ours to change; a folder of ours, or a sticky one as /tmp is, is no news."""
+    for name, mode in {"open": 0o777, "sticky": 0o1777, "private": 0o700, "readable": 0o755}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(mode)
+
+    with structlog.testing.capture_logs() as events:
+        for folder in sorted(tmp_path.iterdir()):
+            make_private_folder(folder)
+            make_private_folder(folder)
+            make_private_folder(folder / "below")
+
+    path = str(tmp_path / "open")
+    assert events == [{"event": "folder.exposed", "log_level": "warning", "path": path, "mode": "0777"}]
+    assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o777
 
 
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
