@@ -23,7 +23,7 @@ from openclaw_ctx.errors import (
     SessionClosedError,
     SubstitutionRefusedError,
 )
-from openclaw_ctx.log import clean_text, describe_error, get_logger
+from openclaw_ctx.log import clean_text, describe_error, get_logger, trace_error
 
 from .discovery import Candidate
 from .engine import BuiltEngine, MakeContext, build_engine
@@ -414,6 +414,8 @@ class Guard:
         task.add_done_callback(self._disposals.discard)
 
     def _record(self, engine_id: str, owner: str, fault: _Fault) -> None:
+        if fault.cause is not None:  # for the engine's author
+            _log.debug("engine.traced", engine=engine_id, operation=fault.operation, where=trace_error(fault.cause))
         self._registry.quarantine.record(
             engine_id,
             owner=owner,

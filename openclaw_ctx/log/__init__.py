@@ -3,6 +3,7 @@
 from .clean import (
     clean_text,
     describe_error,
+    trace_error,
 )
 from .events import (
     Logger,
@@ -22,4 +23,5 @@ __all__ = [
     "get_logger",
     "mask_data",
     "mask_secrets",
+    "trace_error",
 ]

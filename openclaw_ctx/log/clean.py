@@ -1,11 +1,13 @@
 """Foreign text and foreign exceptions as one harmless line."""
 
+import collections
 import re
 from collections.abc import Iterator
+from types import TracebackType
 
 from .mask import mask_secrets
 
-__all__ = ["clean_text", "describe_error", "text_of"]
+__all__ = ["clean_text", "describe_error", "text_of", "trace_error"]
 
 _UNSURE = re.compile(r"[^ -~]")
 _SHORT_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
@@ -61,6 +63,22 @@ def describe_error(error: BaseException, *, limit: int | None = 500) -> str:
         links = _share(links, max(0, limit - fixed))
     line = _CAUSED_BY.join(links) + (_AND_MORE if more else "")
     return _shorten(line, limit)
+
+
+def trace_error(error: BaseException, *, frames: int = 8) -> list[str]:
+    """
+    Return where an error was raised: ``file:line in function``, innermost last, at most so many.
+
+    Names and numbers only. No source line and no value is shown, for those may be anybody's.
+    """
+    # The attribute may be the raiser's own property; the base class's is not.
+    trace: TracebackType | None = vars(BaseException)["__traceback__"].__get__(error)
+    steps: collections.deque[str] = collections.deque(maxlen=frames)
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        steps.append(clean_text(f"{code.co_filename}:{trace.tb_lineno} in {code.co_name}"))
+        trace = trace.tb_next
+    return list(steps)
 
 
 def text_of(value: object) -> str:

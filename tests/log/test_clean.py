@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_ctx.log import clean_text, describe_error
+from openclaw_ctx.log import clean_text, describe_error, trace_error
 
 HOSTILE = "\n\r\t\x00\x1b\x7f\x85\x9b\u00ad\u061c\u200b\u200d\u200e\u2028\u2029\u202e\u2066\u2069\ufeff\ud800\U000e0001"
 ANY_TEXT = st.text(st.one_of(st.sampled_from(HOSTILE), st.characters()))
@@ -240,3 +240,23 @@ def test_a_type_may_have_a_hostile_name():
     error = type("Evil\nINFO fine\x1b[2K", (Exception,), {})("x")
 
     assert describe_error(error) == r"Evil\nINFO fine\x1b[2K: x"
+
+
+def test_where_an_error_was_raised_is_told_without_what_stood_there():
+    """An author needs file, line and function; a source line or a value may be a secret."""
+
+    def inner(secret: str) -> None:
+        raise ValueError(secret)
+
+    def outer() -> None:
+        inner("hunter2hunter2")
+
+    with pytest.raises(ValueError, match="hunter2") as caught:
+        outer()
+
+    where = trace_error(caught.value)
+
+    assert [step.rpartition(" in ")[2] for step in where[-2:]] == ["outer", "inner"]
+    assert all(__file__ in step for step in where)
+    assert "hunter2" not in "".join(where)
+    assert len(trace_error(caught.value, frames=1)) == 1
