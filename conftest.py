@@ -25,6 +25,8 @@ def _private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes the configuration and state of whoever runs it."""
     monkeypatch.setenv("OPENCLAW_CTX_CONFIG", str(tmp_path / "home" / "openclaw.json"))
     monkeypatch.setenv("OPENCLAW_CTX_STATE_DIR", str(tmp_path / "home" / "state"))
+    # What one test's configuration took from its environment is no other test's secret.
+    monkeypatch.setattr("openclaw_ctx.log.mask._remembered", ())
 
 
 @pytest.fixture(scope="session")

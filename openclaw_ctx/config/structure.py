@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, get_origin
 import attrs
 
 from openclaw_ctx.contract import JSON
+from openclaw_ctx.log import remember_secret
 
 from .schema import EVERY_KEY, EntrySettings, Field, Must, Settings, config_fields
 from .strict import ExpectedError, Hook, make_strict, refuse
@@ -142,6 +143,9 @@ class _Reader:
             self.unset.append(_Unset(path, name, "empty" if name in self.environ else "not set"))
         if missing:
             return text
+        for escape, name in _VARIABLE.findall(text):
+            if not escape:
+                remember_secret(self.environ[name])  # an engine's error may quote it
         return _VARIABLE.sub(lambda m: m[0][1:] if m[1] else self.environ[m[2]], text)
 
     def _items(self, raw: Mapping[Any, JSON], path: _Path) -> Iterator[tuple[str, JSON]]:

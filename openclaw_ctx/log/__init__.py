@@ -13,6 +13,7 @@ from .events import (
 from .mask import (
     mask_data,
     mask_secrets,
+    remember_secret,
 )
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "get_logger",
     "mask_data",
     "mask_secrets",
+    "remember_secret",
     "trace_error",
 ]

@@ -15,8 +15,9 @@ from typing import Any
 
 from .names import names_secret
 
-__all__ = ["MASK", "mask_data", "mask_secrets", "walk"]
+__all__ = ["MASK", "mask_data", "mask_secrets", "remember_secret", "walk"]
 
+_LEAST_SECRET = 8
 MASK = "[masked]"
 _DEEPEST = 64
 
@@ -122,6 +123,22 @@ _MORE_SHAPES = re.compile(
 )
 
 
+# What configurations took from the environment; longest first, since one may hold another.
+_remembered: tuple[str, ...] = ()
+
+
+def remember_secret(value: str) -> None:
+    """
+    Mask *value* wherever it turns up from now on, in this process.
+
+    For secrets whose shape says nothing, such as what ``${VAR}`` stood for. Values
+    under eight characters are left alone: they are words as often as secrets.
+    """
+    global _remembered  # noqa: PLW0603 -- a secret is one for the whole process
+    if len(value) >= _LEAST_SECRET and value not in _remembered:
+        _remembered = tuple(sorted((*_remembered, value), key=len, reverse=True))
+
+
 def mask_secrets(text: str) -> str:
     """
     Return *text* with ``[masked]`` in the place of every secret in it.
@@ -130,6 +147,8 @@ def mask_secrets(text: str) -> str:
     changes nothing that matters. Control characters are not touched, so the
     result is not fit for a terminal yet: that is ``clean_text``.
     """
+    for secret in _remembered:
+        text = text.replace(secret, MASK)
     text = _KEY_BLOCK.sub(MASK, text)
     if "@" in text:
         text = _USER_INFO.sub(f"{MASK}@", text)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from openclaw_ctx.config import EntrySettings, LoadedSettings, settings_from
 from openclaw_ctx.errors import ConfigError
+from openclaw_ctx.log import clean_text
 
 SECRET = "sk-live-0123456789"  # noqa: S105 -- an example
 
@@ -177,3 +178,10 @@ def test_escaping_every_reference_gives_the_text_back(text: str) -> None:
     escaped = re.sub(r"\$\{[A-Z_][A-Z0-9_]*\}", r"$\g<0>", text)
 
     assert _config({"a": escaped}, A="1", B="2") == {"a": text}
+
+
+def test_what_a_variable_stood_for_is_masked_wherever_it_turns_up() -> None:
+    """An engine's error may quote its configuration, and the secret's shape may say nothing."""
+    _entries({"dsn": "db://${WORDS}/x"}, WORDS="correct-horse-battery")
+
+    assert clean_text("cannot reach db://correct-horse-battery/x") == "cannot reach db://[masked]/x"
