@@ -1,6 +1,7 @@
 """What the documentation shows, people paste: so all of it runs."""
 
 import json
+import logging
 import os
 import re
 import shlex
@@ -69,10 +70,13 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     config.write_text("{}", encoding="utf-8")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "100")
-    known = set(sys.modules)
+    known, root, ours = set(sys.modules), logging.getLogger(), logging.getLogger("openclaw_ctx")
+    handlers, level = root.handlers[:], ours.level
     default_registry.cache_clear()
     yield folder
     default_registry.cache_clear()
+    root.handlers[:] = handlers
+    ours.setLevel(level)
     for name in set(sys.modules) - known:
         module = sys.modules[name]
         if str(getattr(module, "__file__", None) or "").startswith(str(folder)):
