@@ -82,11 +82,11 @@ class HostServices:
             self.jobs.append(running)
 
             def done(error: BaseException | None) -> None:
-                self.jobs.remove(running)
                 if not isinstance(error, asyncio.CancelledError):
                     reason = "" if error is None else describe_error(error)
                     with contextlib.suppress(RuntimeError):  # the host's loop has ended
                         self._here.call_soon_threadsafe(self._ended, lane, error, reason)
+                self.jobs.remove(running)
 
             lane.background(job, done)
 

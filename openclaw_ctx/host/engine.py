@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import inspect
+import types
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -77,7 +78,9 @@ class BuiltEngine:
         async def call(permit: Permit) -> Any:
             told = {**arguments, "abort_signal": permit.stop} if operation in _STOPPABLE else arguments
             answer = hooks.call(operation, told)
-            result = structure_result(operation, await answer if inspect.isawaitable(answer) else answer)
+            if type(answer) is types.CoroutineType or inspect.isawaitable(answer):  # as in the lane: most are the first
+                answer = await answer
+            result = structure_result(operation, answer)
             return result if check is None else check(result)
 
         try:

@@ -120,12 +120,14 @@ def _tools(value: Any) -> tuple[EngineTool, ...]:
 
 
 def _structured(cls: type, value: Any) -> Any:
-    if isinstance(value, Mapping):
+    if type(value) is cls:
+        pass  # nearly always, and the next question is a dear one
+    elif isinstance(value, Mapping):
         value = _from_mapping(cls, value)
     elif not isinstance(value, cls):
         message = f"{type(value).__name__}, not {cls.__name__}"
         raise TypeError(message)
-    elif type(value) is not cls:
+    else:
         value = cls(**{name: getattr(value, name) for name, _ in _checks(cls)})
     loose = {
         name: settled

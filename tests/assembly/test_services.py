@@ -1,6 +1,7 @@
 """What a host does for an engine, each service used from inside the engine's lane."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -207,12 +208,11 @@ async def test_an_engine_works_behind_its_hooks(tmp_path):
 async def test_a_job_that_fails_bars_its_engine(tmp_path):
     """The next prompt is legacy's, and the engine is not reached again; the record says background."""
     called = []
-    failed = asyncio.Event()
-    here = asyncio.get_running_loop()
+    fail = threading.Event()
 
     def bootstrap(self):
         async def job():
-            here.call_soon_threadsafe(failed.set)
+            await asyncio.to_thread(fail.wait, 10)
             message = "the import broke"
             raise RuntimeError(message)
 
@@ -229,7 +229,7 @@ async def test_a_job_that_fails_bars_its_engine(tmp_path):
     ):
         await session.append(UserMessage(content="hello"))
         await session.assemble()
-        await failed.wait()
+        fail.set()
         async with asyncio.timeout(10):
             while not host.quarantines():  # noqa: ASYNC110 -- the record is made in the engine's thread, unannounced
                 await asyncio.sleep(0)
