@@ -43,6 +43,8 @@ _log = get_logger()
 _RAISING: Final = frozenset({"compact", "prepare_subagent_spawn"})
 # What an engine can fail before it has any hook.
 _BUILDING: Final = ("resolve", "factory", "contract-validation")
+# Frames of these are on the way to every engine.
+_OURS: Final = ("openclaw_ctx.host", "pluggy")
 _ABORT_WORDS: Final = ("abort", "cancel")
 
 
@@ -414,8 +416,9 @@ class Guard:
         task.add_done_callback(self._disposals.discard)
 
     def _record(self, engine_id: str, owner: str, fault: _Fault) -> None:
-        if fault.cause is not None:  # for the engine's author
-            _log.debug("engine.traced", engine=engine_id, operation=fault.operation, where=trace_error(fault.cause))
+        where = trace_error(fault.cause, hide=_OURS) if fault.cause is not None else []
+        if where:  # for the engine's author
+            _log.debug("engine.traced", engine=engine_id, operation=fault.operation, where=where)
         self._registry.quarantine.record(
             engine_id,
             owner=owner,

@@ -2,7 +2,7 @@
 
 import collections
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import TracebackType
 
 from .mask import mask_secrets
@@ -65,9 +65,11 @@ def describe_error(error: BaseException, *, limit: int | None = 500) -> str:
     return _shorten(line, limit)
 
 
-def trace_error(error: BaseException, *, frames: int = 8) -> list[str]:
+def trace_error(error: BaseException, *, frames: int = 8, hide: Collection[str] = ()) -> list[str]:
     """
     Return where an error was raised: ``file:line in function``, innermost last, at most so many.
+
+    Frames of the packages in *hide* are on everybody's way, and left out.
 
     Names and numbers only. No source line and no value is shown, for those may be anybody's.
     """
@@ -75,8 +77,9 @@ def trace_error(error: BaseException, *, frames: int = 8) -> list[str]:
     trace: TracebackType | None = vars(BaseException)["__traceback__"].__get__(error)
     steps: collections.deque[str] = collections.deque(maxlen=frames)
     while trace is not None:
-        code = trace.tb_frame.f_code
-        steps.append(clean_text(f"{code.co_filename}:{trace.tb_lineno} in {code.co_name}"))
+        code, module = trace.tb_frame.f_code, trace.tb_frame.f_globals.get("__name__")
+        if type(module) is not str or not any(f"{module}.".startswith(f"{package}.") for package in hide):
+            steps.append(clean_text(f"{code.co_filename}:{trace.tb_lineno} in {code.co_name}"))
         trace = trace.tb_next
     return list(steps)
 
