@@ -196,8 +196,10 @@ class Transcript:
         """
         with self._writing:
             self._prepare()
-            path = [] if parent_id is None else self._way_to(parent_id)
-            self._branch = Branch([*path, *self._write(lines)], self._file.message)
+            branch = self._branch_to(parent_id)
+            for entry in self._write(lines):
+                branch.grow(entry)
+            self._branch = branch
             self._renamed.update(renamed)
 
     def newest_of(self, entry_id: EntryId) -> EntryId:
@@ -214,7 +216,7 @@ class Transcript:
             LookupError: There is no such entry.
         """
         with self._writing:
-            self._branch = Branch([] if leaf_id is None else self._way_to(leaf_id), self._file.message)
+            self._branch = self._branch_to(leaf_id)
 
     def refresh(self) -> None:
         """
@@ -237,19 +239,26 @@ class Transcript:
 
     def rewind_steps(self, entry_id: EntryId) -> Sequence[tuple[Entry, JSON]]:
         """Return the active branch from *entry_id* to the leaf, with each line's data."""
-        path = self._branch.path
-        position = next((i for i, entry in enumerate(path) if entry.id == entry_id), len(path))
-        return [(entry, self._file.data(entry)) for entry in path[position:]]
+        position = self._place_of(entry_id)
+        steps = [] if position is None else self._branch.path[position:]
+        return [(entry, self._file.data(entry)) for entry in steps]
 
     def parent_on_branch(self, entry_id: EntryId) -> EntryId | None:
         """Return what stands before an entry on the active branch; ``None`` before its root."""
-        path = self._branch.path
-        return next((path[i - 1].id for i in range(len(path) - 1, 0, -1) if path[i].id == entry_id), None)
+        position = self._place_of(entry_id)
+        return self._branch.path[position - 1].id if position else None
 
     def first_message_of(self, entry_ids: Collection[str]) -> EntryId | None:
-        """Return the first of these that is a ``message`` line on the active branch."""
-        found = (entry.id for entry in self._branch.path if entry.type == "message" and entry.id in entry_ids)
-        return next(found, None)
+        """Return the first of these that is a ``message`` line on the active branch; found from the leaf."""
+        wanted = {entry_id for entry_id in entry_ids if entry_id in self._by_id}
+        first: EntryId | None = None
+        for entry in reversed(self._branch.path):
+            if not wanted:
+                break
+            if entry.id in wanted:
+                wanted.remove(entry.id)
+                first = entry.id if entry.type == "message" else first
+        return first
 
     def new_id(self, taken: Container[str] = ()) -> EntryId:
         """Return an id that no entry has, and that is not *taken* either."""
@@ -290,11 +299,26 @@ class Transcript:
         cwd = os.getcwd() if self._cwd is None else self._cwd  # noqa: PTH109 -- text goes into the header
         return {"type": "session", "version": VERSION, "id": new_session_id(), "timestamp": _iso(), "cwd": cwd}
 
-    def _way_to(self, entry_id: EntryId) -> list[Entry]:
-        if entry_id not in self._by_id:
-            problem = f"{self.path}: no entry {entry_id!r}"
+    def _branch_to(self, leaf_id: EntryId | None) -> Branch:
+        """Return a branch of its own that ends at an entry; what the active one shares with it is not walked again."""
+        if leaf_id is None:
+            return Branch([], self._file.message)
+        leaf = self._by_id.get(leaf_id)
+        if leaf is None:
+            problem = f"{self.path}: no entry {leaf_id!r}"
             raise LookupError(problem)
-        return walk(self._entries, entry_id)
+        path = self._branch.path
+        # A walk that a circle ended would end elsewhere, had it begun elsewhere.
+        if path and path[0].parent_id not in self._by_id:
+            for position in range(len(path) - 1, -1, -1):
+                if path[position] is leaf:
+                    return self._branch.up_to(position + 1)
+        return Branch(walk(self._entries, leaf_id), self._file.message)
+
+    def _place_of(self, entry_id: EntryId) -> int | None:
+        """Return where on the active branch an entry is; from the leaf, since old ones are seldom asked for."""
+        path = self._branch.path
+        return next((i for i in range(len(path) - 1, -1, -1) if path[i].id == entry_id), None)
 
     def _position_after(self, entry_id: EntryId) -> int:
         """Return how many messages stand up to the entry; from the end, since who asks has seen most of them."""

@@ -5,6 +5,7 @@ Every line names its parent, and the last line is the leaf: the way from it up
 to a root is the conversation. Lines on other branches are kept and not seen.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 
 from openclaw_ctx.contract import AssistantMessage, EntryId, Message, UserMessage
@@ -61,7 +62,7 @@ class Branch:
         summarised: How many messages the boundary's summary stands for.
     """
 
-    __slots__ = ("_read", "boundary", "context", "messages", "path", "summarised")
+    __slots__ = ("_in_context", "_read", "boundary", "context", "messages", "path", "summarised")
 
     def __init__(self, path: list[Entry], read: Callable[[Entry], Message]) -> None:
         self._read = read
@@ -84,6 +85,7 @@ class Branch:
                     visible(entry)
             elif entry.is_boundary:
                 self.boundary = entry
+        self._in_context = len(self.context)  # of all on the path, folded away or not
         if self.boundary is not None:
             self._begin_anew(self.boundary)
 
@@ -98,10 +100,34 @@ class Branch:
         if entry.is_message:
             self.messages.append(entry)
             if entry.in_context:
+                self._in_context += 1
                 self.context.append(entry)
         elif entry.is_boundary:
             self.boundary = entry
             self._begin_anew(entry)
+
+    def up_to(self, length: int) -> "Branch":
+        """
+        Return the branch of the first *length* entries; nothing here changes.
+
+        Looks at what it leaves out, and further back only where a boundary is among that.
+        """
+        gone = self.path[length:]
+        messages, in_context = sum(entry.is_message for entry in gone), sum(entry.in_context for entry in gone)
+        shorter = copy.copy(self)
+        # Views share the lists, so each branch grows lists of its own.
+        shorter.path = self.path[:length]
+        shorter.messages = self.messages[: len(self.messages) - messages]
+        shorter._in_context = self._in_context - in_context  # noqa: SLF001 -- of the same class
+        if not any(entry.is_boundary for entry in gone):
+            shorter.context = self.context[: len(self.context) - in_context]
+            return shorter
+        shorter.boundary = next((entry for entry in reversed(shorter.path) if entry.is_boundary), None)
+        if shorter.boundary is None:
+            shorter.context, shorter.summarised = [entry for entry in shorter.messages if entry.in_context], 0
+        else:
+            shorter._begin_anew(shorter.boundary)  # noqa: SLF001 -- of the same class
+        return shorter
 
     def _begin_anew(self, boundary: Entry) -> None:
         """Make the context: the boundary's summary, what it kept, and what follows."""
@@ -109,7 +135,9 @@ class Branch:
         at = len(path) - 1
         while path[at] is not boundary:
             at -= 1
-        first = next((p for p in range(at - 1, -1, -1) if path[p].id == boundary.first_kept_id), at)
+        first = at
+        if boundary.first_kept_id not in {None, boundary.id}:  # its own id: nothing is kept
+            first = next((p for p in range(at - 1, -1, -1) if path[p].id == boundary.first_kept_id), at)
         kept = [entry for entry in path[first:at] if entry.in_context]
         following = [entry for entry in path[at + 1 :] if entry.in_context]
         if boundary.type == "reset":
@@ -118,4 +146,4 @@ class Branch:
             self.context, self.summarised = kept + following, 0
         else:
             self.context = [boundary, *kept, *following]
-            self.summarised = sum(entry.in_context for entry in path[:first])
+            self.summarised = self._in_context - len(kept) - len(following)

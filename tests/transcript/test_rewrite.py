@@ -1,13 +1,17 @@
 """Messages replaced on the active branch: by branching, so that nothing that was said is lost."""
 
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import openclaw_ctx.transcript as transcript_room
 from openclaw_ctx.contract import (
     AssistantMessage,
     CustomMessage,
@@ -269,3 +273,80 @@ def test_any_rewrite_gives_the_messages_with_their_replacements(said: list[str],
     assert texts(live) == expected
     assert len({message.entry_id for message in live}) == len(live)
     assert all(not isinstance(message, UserMessage) for message in live)
+
+
+def _lines_run(act: Callable[[], object]) -> int:
+    """Return how many lines of the transcript's own code are run; a loop over entries is at least one for each."""
+    package = str(Path(transcript_room.__file__).parent)
+    count = 0
+
+    def trace(frame: FrameType, event: str, _arg: object) -> Any:
+        nonlocal count
+        if not frame.f_code.co_filename.startswith(package):
+            return None
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def _session(path: Path, size: int, boundaries: tuple[int, ...]) -> list[str]:
+    """Write a session of so many lines, with compactions so many before its end; return the ids of its messages."""
+    lines = chain(*map(str, range(size)))
+    for back in boundaries:
+        at = size - back
+        kept = {"firstKeptEntryId": f"e{at - 2}", "summary": "so far", "tokensBefore": 9}
+        lines[at] = {"type": "compaction", "id": f"e{at + 1}", "parentId": f"e{at}", **kept}
+    path.write_bytes(as_bytes([HEADER, *lines]))
+    return [item["id"] for item in lines if item["type"] == "message"]
+
+
+@pytest.mark.parametrize(
+    "boundaries,back",
+    [
+        pytest.param((), 1, id="the-last-message"),
+        pytest.param((), 9, id="one-of-the-last-ten"),
+        pytest.param((20,), 9, id="one-behind-a-fold"),
+        pytest.param((20, 3), 9, id="one-between-two-folds"),
+    ],
+)
+def test_a_rewrite_costs_what_stands_behind_it_however_long_the_session(
+    tmp_path: Path, boundaries: tuple[int, ...], back: int
+) -> None:
+    """Counted in lines of code that are run: no more in ten thousand entries than in fifty."""
+    costs, live = {}, {}
+    for size in (50, 10_000):
+        path = tmp_path / f"{size}.jsonl"
+        wanted = _session(path, size, boundaries)[-back]
+        with opened(path) as transcript:
+            costs[size] = _lines_run(lambda t=transcript, w=wanted: replace(t, (w, say("new"))))
+            transcript.append(say("and on"))
+            transcript.append_compaction(summary="all", first_kept_entry_id=transcript.leaf_id, tokens_before=9)
+            transcript.append(say("last"))
+            live[size] = list(transcript.history), list(transcript.record()), transcript.summarised_count
+        with opened(path) as again:
+            assert (list(again.history), list(again.record()), again.summarised_count) == live[size]
+
+    assert costs[10_000] == costs[50] < 3000
+    assert texts(live[10_000][1]).count("new") == 1
+
+
+def test_a_branch_off_a_circle_is_walked_as_at_opening(tmp_path: Path) -> None:
+    """Where parents lead round, the way to another entry is no piece of the way to the leaf."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(as_bytes([HEADER, line("a", "b", "a"), line("b", "a", "b"), line("c", "b", "c")]))
+    with opened(path) as transcript:
+        assert texts(transcript.record()) == ["a", "b", "c"]
+
+        transcript.branch(EntryId("a"))
+        transcript.append(say("d"))
+
+        shown = texts(transcript.record())
+    with opened(path) as again:
+        assert texts(again.record()) == shown == ["b", "a", "d"]
