@@ -56,9 +56,10 @@ def test_a_branch_is_the_same_whole_grown_or_cut_back(kinds: list[tuple[str, int
     for entry in path[begin:]:
         grown.grow(entry)
 
-    shorter = whole.up_to(min(cut, len(path)))
+    shorter, other = whole.up_to(min(cut, len(path))), whole.up_to(min(cut, len(path)))
+    other.grow(_path([("said", 0)])[0])
 
-    assert _shown(grown) == before
+    assert _shown(grown) == _shown(whole) == before
     assert _shown(shorter) == _shown(Branch(path[:cut], _read))
     for entry in path[cut:]:
         shorter.grow(entry)
