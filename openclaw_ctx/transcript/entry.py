@@ -23,7 +23,17 @@ from openclaw_ctx.contract import (
     message_from_wire,
 )
 
-__all__ = ["LINE_KEYS", "Entry", "decode_entry", "decode_json", "encode_json", "message_of", "read_entry"]
+__all__ = [
+    "LINE_KEYS",
+    "Entry",
+    "decode_entry",
+    "decode_json",
+    "decode_odd_json",
+    "encode_json",
+    "message_of",
+    "milliseconds_of",
+    "read_entry",
+]
 
 LINE_KEYS: Final = frozenset({"type", "id", "parentId", "timestamp"})
 """What every line has; all else on it belongs to its type."""
@@ -135,10 +145,21 @@ def decode_json(data: bytes) -> JSON:
         return _decode_any(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         try:
-            return json.loads(text.decode("utf-8", "replace"), strict=False, parse_int=_integer)
+            return decode_odd_json(text)
         except RecursionError as error:
             message = "nested too deeply"
             raise ValueError(message) from error
+
+
+def decode_odd_json(text: bytes) -> JSON:
+    """
+    Return the JSON value of a text that a strict decoder refused, read with all patience that there is.
+
+    Raises:
+        RecursionError: It nests too deeply.
+        ValueError: There is none.
+    """
+    return json.loads(text.decode("utf-8", "replace"), strict=False, parse_int=_integer)
 
 
 def _integer(digits: str) -> int | str:
@@ -191,7 +212,7 @@ def message_of(data: JSON, entry_id: EntryId | None) -> Message:
             return CompactionSummaryMessage(
                 summary=str(data.get("summary") or ""),
                 tokens_before=before if isinstance(before, int) else None,
-                timestamp=_milliseconds(data.get("timestamp")),
+                timestamp=_rounded(data.get("timestamp")),
                 entry_id=entry_id,
             )
         case _:
@@ -201,13 +222,19 @@ def message_of(data: JSON, entry_id: EntryId | None) -> Message:
 def _body(data: dict[str, JSON], role: str) -> dict[str, JSON]:
     """Return the message object of a line that is its message; the line's time is the message's."""
     body = {key: value for key, value in data.items() if key not in LINE_KEYS} | {"role": role}
-    stamp = _milliseconds(data.get("timestamp"))
+    stamp = _rounded(data.get("timestamp"))
     return body if stamp is None else body | {"timestamp": stamp}
 
 
-def _milliseconds(stamp: JSON) -> int | None:
+def milliseconds_of(stamp: JSON) -> float | None:
+    """Return an ISO 8601 text as milliseconds since the epoch, where unmarked is UTC; ``None`` for anything else."""
     try:
         moment = datetime.fromisoformat(stamp)
     except (TypeError, ValueError, OverflowError):
         return None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000
+
+
+def _rounded(stamp: JSON) -> int | None:
+    moment = milliseconds_of(stamp)
+    return None if moment is None else round(moment)

@@ -318,6 +318,16 @@ class TestChatCompletions:
         assert (done.text, done.usage, done.stop_reason) == ("done", {"total_tokens": 7}, "stop")
         assert (session.format, session.skipped) == ("chat-completions", ())
 
+    def test_a_picture_that_came_along_is_a_picture(self, save) -> None:
+        """One that is written out in its address, as in every other format; what lies elsewhere is kept as it is."""
+        parts = [
+            {"type": "image_url", "image_url": {"url": url}} for url in ("data:image/png;base64,aGk=", "https://x/y")
+        ]
+
+        (message,) = import_session(save(as_lines([{"role": "user", "content": parts}]))).messages
+
+        assert message.content == (ImageBlock(data="aGk=", mime_type="image/png"), UnknownBlock(data=parts[1]))
+
     def test_the_older_words_are_understood(self, save) -> None:
         """A function call and its result pair without ids; a developer speaks as the system."""
         messages = [

@@ -135,6 +135,8 @@ class TestLines:
         [
             pytest.param(b'"\\ud800 half"', "\ud800 half", (), id="half of a surrogate pair"),
             pytest.param(b'"\xff\xfe"', "\ufffd\ufffd", ("line 2: bytes that are not UTF-8, replaced",), id="no UTF-8"),
+            pytest.param(b'"a\x01b"', "a\x01b", (), id="a control character"),
+            pytest.param(b'"x\\ud800", "odd": ' + b"9" * 5000, "x\ud800", (), id="an integer of 5000 digits"),
         ],
     )
     def test_text_that_strict_readers_refuse_is_read(self, save, written: bytes, read: str, notes: tuple[str]) -> None:

@@ -26,8 +26,10 @@ from openclaw_ctx.contract import (
 )
 from openclaw_ctx.errors import TranscriptFormatError
 
+from .blocks import arguments_of, block_of
 from .calls import CallLedger
-from .records import HEAD_BYTES, Notes, decode, decode_cut, load, milliseconds, peek, read_records
+from .document import read_document
+from .records import HEAD_BYTES, Notes, load, milliseconds, peek, read_records
 from .session import ImportedSession
 
 __all__ = ["NAME", "read", "sniff"]
@@ -46,7 +48,7 @@ def sniff(head: bytes, path: Path) -> bool:  # noqa: ARG001 -- a name says nothi
     """Tell whether the file opens with a message, or with an object that holds a list of them."""
     if _is_message(next(peek(head), None)):
         return True
-    opening = _document(head)[0]
+    opening = read_document(head)[0]
     if isinstance(opening, dict):
         if {"task_id", "reward"} <= opening.keys() and "traj" not in opening:
             return True  # tau-bench writes the task first, which may fill the head
@@ -69,17 +71,6 @@ def read(path: Path) -> ImportedSession:
         session_id=session_id if isinstance(session_id, str) else None,
         skipped=notes.sentences(),
     )
-
-
-def _document(text: bytes) -> tuple[JSON, str | None, bool]:
-    text = text.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n\0")
-    if not text.startswith((b"[", b"{")):
-        return None, None, False
-    try:
-        return *decode(text), False
-    except ValueError:
-        value, lost = decode_cut(text)
-        return value, "cut off at the end of the file", lost
 
 
 def _holds_messages(value: JSON) -> bool:
@@ -110,7 +101,7 @@ def _has_others_part(content: JSON) -> bool:
 def _items(path: Path) -> tuple[Iterable[tuple[int, JSON]], Notes, dict[str, JSON]]:
     text = load(path)
     lines = _is_message(next(peek(text[:HEAD_BYTES]), None))
-    value, problem, lost = (None, None, False) if lines else _document(text)
+    value, problem, lost = (None, None, False) if lines else read_document(text)
     about = value if isinstance(value, dict) else {}
     name = next((key for key in _LISTS if isinstance(about.get(key), list)), None)
     messages = about[name] if name else value
@@ -197,7 +188,7 @@ class _Reader:
         parts = [part for part in content if isinstance(part, dict | str)]
         if len(parts) < len(content):
             self._notes.add(number, f"{len(content) - len(parts)} content items are no objects")
-        return tuple(_part(part) for part in parts)
+        return tuple(block_of(part) for part in parts)
 
     def _tool_calls(self, number: int, data: dict[str, JSON]) -> Sequence[Block]:
         calls = data.get("tool_calls")
@@ -215,30 +206,8 @@ class _Reader:
             return UnknownBlock(data=call)
         arguments = function.get("arguments", function.get("input"))
         return ToolCallBlock(
-            id=self._calls.open(call.get("id"), name, place=place), name=name, arguments=_arguments(arguments)
+            id=self._calls.open(call.get("id"), name, place=place), name=name, arguments=arguments_of(arguments)
         )
 
     def _place(self, number: int) -> str:
         return f"{self._notes.unit}{number}"
-
-
-def _part(part: dict[str, JSON] | str) -> Block:
-    if isinstance(part, str):
-        return TextBlock(text=part)
-    match part:
-        case {"type": "text", "text": str(text), **rest}:
-            return TextBlock(text=text, extra=freeze(rest))
-        case _:
-            return UnknownBlock(data=part)
-
-
-def _arguments(value: JSON) -> JSON:
-    if value is None:
-        return {}
-    if isinstance(value, str):
-        try:
-            parsed, _problem = decode(value.encode())
-        except ValueError:  # a lone surrogate cannot be encoded, and that is a ValueError too
-            return value
-        return parsed if isinstance(parsed, dict) else value
-    return value

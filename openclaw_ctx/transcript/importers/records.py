@@ -6,11 +6,9 @@ cannot be read is named with its line and passed over; nothing here raises on
 the content of a file.
 """
 
-import json
 import math
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
@@ -18,6 +16,7 @@ import msgspec
 
 from openclaw_ctx.contract import JSON
 from openclaw_ctx.errors import TranscriptFormatError
+from openclaw_ctx.transcript.entry import decode_odd_json, milliseconds_of
 
 __all__ = ["HEAD_BYTES", "Notes", "Record", "decode", "decode_cut", "load", "milliseconds", "peek", "read_records"]
 
@@ -125,8 +124,8 @@ def decode(text: bytes) -> tuple[JSON, str | None]:
     """
     Return the value of a JSON text, and what had to be done to get it.
 
-    msgspec reads what is well formed; for the rest the standard library is asked,
-    which knows lone surrogates and NaN.
+    msgspec reads what is well formed; the rest is read as a transcript's lines are,
+    with lone surrogates, NaN, control characters and integers of any length.
 
     Raises:
         ValueError: There is none; the sentence says why.
@@ -136,10 +135,10 @@ def decode(text: bytes) -> tuple[JSON, str | None]:
         try:
             value = msgspec.json.decode(text)
         except msgspec.DecodeError:
-            readable = text.decode(errors="replace")
             # The sign itself may have been in the text, so comparing is the only way to know.
-            problem = None if readable.encode() == text else "bytes that are not UTF-8, replaced"
-            value = json.loads(readable)
+            is_utf8 = text.decode(errors="replace").encode() == text
+            problem = None if is_utf8 else "bytes that are not UTF-8, replaced"
+            value = decode_odd_json(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     except ValueError:
@@ -180,11 +179,7 @@ def decode_cut(text: bytes) -> tuple[JSON, bool]:
 def milliseconds(value: JSON) -> float | None:
     """Return a timestamp as milliseconds since the epoch: ISO 8601, unmarked is UTC; a number is one already."""
     if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            return None
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000
+        return milliseconds_of(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return value if math.isfinite(value) else None
