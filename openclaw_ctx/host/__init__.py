@@ -31,7 +31,6 @@ __getattr__, __dir__, __all__ = open_door(
         ".guard": (
             "Answer",
             "Guard",
-            "HookCall",
             "Serving",
         ),
         ".hooks": (
@@ -87,5 +86,6 @@ __getattr__, __dir__, __all__ = open_door(
             "structure_info",
             "structure_result",
         ),
+        ".watch": ("HookCall",),
     },
 )

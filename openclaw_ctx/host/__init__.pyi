@@ -24,7 +24,6 @@ from .engine import (
 from .guard import (
     Answer,
     Guard,
-    HookCall,
     Serving,
 )
 from .hooks import (
@@ -80,6 +79,7 @@ from .results import (
     structure_info,
     structure_result,
 )
+from .watch import HookCall
 
 __all__ = [
     "CORE_OWNER",

@@ -34,8 +34,9 @@ from .registration import Registration
 from .registry import Registry
 from .resolver import Selection
 from .results import NEUTRAL, InvalidResult
+from .watch import HookCall, Watch
 
-__all__ = ["Answer", "Guard", "HookCall", "Serving"]
+__all__ = ["Answer", "Guard", "Serving"]
 
 _log = get_logger()
 
@@ -46,16 +47,6 @@ _BUILDING: Final = ("resolve", "factory", "contract-validation")
 # Frames of these are on the way to every engine.
 _OURS: Final = ("openclaw_ctx.host", "pluggy")
 _ABORT_WORDS: Final = ("abort", "cancel")
-
-
-@attrs.frozen(kw_only=True)
-class HookCall:
-    """One call of a hook, for who watches: the engine that was called, how long it took, how it ended."""
-
-    operation: str
-    engine_id: str
-    seconds: float
-    failed: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -122,7 +113,7 @@ class Guard:
         self._deadlines = deadlines
         self._policy = policy
         self._strict = strict
-        self._observe = observe
+        self._watch = None if observe is None else Watch(observe)
         self._selection: Selection | None = None
         self._engine: BuiltEngine | None = None
         self._fallback: BuiltEngine | None = None
@@ -134,7 +125,6 @@ class Guard:
         self._trying: BuiltEngine | None = None
         self._announced: Registration | None = None
         self._disposals: set[asyncio.Task[None]] = set()
-        self._observer_failed = False
         self._closed = False
 
     async def serving(self) -> Serving:
@@ -350,20 +340,10 @@ class Guard:
         except (DeadlineExceeded, InvalidResult) as error:
             raise _Fault(operation, str(error), error) from error
         finally:
-            if self._observe is not None:
-                self._tell(self._observe, engine.engine_id, operation, time.perf_counter() - began, failed=failed)
+            if self._watch is not None:
+                took = time.perf_counter() - began
+                self._watch.tell(HookCall(operation=operation, engine_id=engine.engine_id, seconds=took, failed=failed))
         return value
-
-    def _tell(
-        self, observe: Callable[[HookCall], None], engine_id: str, operation: str, seconds: float, *, failed: bool
-    ) -> None:
-        """Tell who watches. What goes wrong there is no business of the turn's, and is logged the first time."""
-        try:
-            observe(HookCall(operation=operation, engine_id=engine_id, seconds=seconds, failed=failed))
-        except Exception as error:  # noqa: BLE001 -- the program's own code may raise anything
-            if not self._observer_failed:
-                self._observer_failed = True
-                _log.warning("observer.failed", operation=operation, reason=describe_error(error))
 
     async def _call_engine(self, engine: BuiltEngine, serving: Serving, request: _Request) -> Answer:
         """Call the selected engine, and tell the quarantine how that went."""
