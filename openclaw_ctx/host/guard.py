@@ -23,7 +23,7 @@ from openclaw_ctx.errors import (
     SessionClosedError,
     SubstitutionRefusedError,
 )
-from openclaw_ctx.log import clean_text, describe_error, get_logger, trace_error
+from openclaw_ctx.log import clean_text, get_logger, trace_error
 
 from .discovery import Candidate
 from .engine import BuiltEngine, MakeContext, build_engine
