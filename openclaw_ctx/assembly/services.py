@@ -8,6 +8,7 @@ refused however late it asks. Reading is never refused.
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -73,6 +74,9 @@ class HostServices:
         life = lane.life
 
         def background(job: Coroutine[Any, Any, object], *, name: str, progress: Progress | None = None) -> None:
+            if not inspect.iscoroutine(job):
+                problem = f"background takes a coroutine, such as self.build_index(), not {type(job).__name__}"
+                raise TypeError(problem)
             try:
                 life.permit().require()
             except SessionClosedError:
@@ -139,9 +143,11 @@ class HostServices:
         self, session_key: SessionKey, replacements: Sequence[Replacement], permit: Permit
     ) -> RewriteResult:
         """Replace messages of a session's transcript."""
+        # Settled before crossing: a sequence of the engine's own runs its code when it is read.
+        wanted = tuple(Replacement(entry_id=item.entry_id, message=item.message) for item in replacements)
 
         async def work() -> RewriteResult:
-            result = rewrite_entries(self.transcript(session_key), replacements)
+            result = rewrite_entries(self.transcript(session_key), wanted)
             if result.changed:
                 self._rewritten(session_key)
             return result
@@ -156,8 +162,10 @@ class _Reader:
     async def read(
         self, session_key: SessionKey, *, after: EntryId | None = None, limit: int | None = None
     ) -> Sequence[Message]:
+        behind = None if after is None else EntryId("".join(after))  # a plain text, whatever it was
+
         async def work() -> Sequence[Message]:
-            return self._host.transcript(session_key).record(after=after, limit=limit)
+            return self._host.transcript(session_key).record(after=behind, limit=limit)
 
         return await self._host.cross(work)
 

@@ -24,6 +24,7 @@ __all__ = ["BuiltEngine", "MakeContext", "build_engine"]
 MakeContext = Callable[[str, Any, Runner], Any]
 """(engine id, factory, lane) -> EngineContext; runs in the lane, since it reads the factory's config class."""
 
+_HELD_LANE_SECONDS: Final = 1.0
 _STOPPABLE: Final = frozenset(name for name, parameters in HOOKS.items() if "abort_signal" in parameters)
 
 
@@ -93,6 +94,8 @@ class BuiltEngine:
     async def dispose(self, *, seconds: float) -> None:
         """Let the engine release what it holds, then end its lane. Never raises for the engine's sake."""
         self.retire()
+        if self.lane.owes_answer:
+            seconds = min(seconds, _HELD_LANE_SECONDS)  # it may never be heard
         try:
             if self.implements("dispose"):
                 with contextlib.suppress(LaneFault, DeadlineExceeded):

@@ -290,13 +290,17 @@ class Guard:
         if not quarantine.begin(engine_id):
             return await self._substitute(engine_id, self._barred(engine_id) or "quarantined")
         try:
-            self._engine = await self._build(source)
+            engine = await self._build(source)
         except _Fault as fault:
             self._record(engine_id, source.owner, fault)
             return await self._substitute(engine_id, fault.reason)
         except BaseException:
             quarantine.withdraw(engine_id)
             raise
+        if self._closed:  # while it was built
+            await engine.dispose(seconds=self._deadlines["dispose"])
+            raise SessionClosedError("Host")
+        self._engine = engine
         self._generation += 1
         record = quarantine.record_of(engine_id)
         if record is not None and record.operation not in _BUILDING:
@@ -304,7 +308,7 @@ class Guard:
         else:
             for operation in _BUILDING:
                 quarantine.succeeded(engine_id, operation)
-        return self._engine, None
+        return engine, None
 
     async def _build(self, source: Registration | Candidate) -> BuiltEngine:
         try:

@@ -97,6 +97,10 @@ class Runner(Protocol):
         began it is given up.
         """
 
+    @property
+    def owes_answer(self) -> bool:
+        """Whether a call that was given up is still under way."""
+
     def retire(self) -> None:
         """Let the engine change nothing from here on, and tell the calls under way to stop. From any thread."""
 
@@ -180,6 +184,11 @@ class Lane:
         self._inbox = Mailbox(loop, _Crossing.start)
         threading.Thread(target=self._live, args=(loop,), name=self._name, daemon=True).start()
         return self._inbox
+
+    @property
+    def owes_answer(self) -> bool:
+        """Whether a call that was given up has not ended: who is in it may hold the lane for ever."""
+        return any(isinstance(held, _Crossing) and held.answer.done() for held in tuple(self._held))
 
     def _abandon(self, crossing: "_Crossing") -> None:
         """Ask a call to stop that nobody waits for; whether it does is its own affair."""
@@ -386,6 +395,11 @@ class HostLane:
     def background(self, job: Coroutine[Any, Any, object], done: Callable[[BaseException | None], None]) -> None:
         """Run *job* on the host's loop; see :class:`Runner`."""
         _run_behind(job, done, self._jobs, self.life)
+
+    @property
+    def owes_answer(self) -> bool:
+        """Never: a call that is given up here is cancelled with whoever awaits it."""
+        return False
 
     def retire(self) -> None:
         """Take the engine's permits away; see :class:`Runner`."""

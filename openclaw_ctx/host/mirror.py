@@ -10,6 +10,7 @@ is for people, and its failure never changes what an engine does.
 import json
 import os
 import secrets
+import stat
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from openclaw_ctx.transcript import make_private_folder, safe_name
 __all__ = ["MirrorRow", "QuarantineMirror", "QuarantineRecord"]
 
 MAX_ROWS: Final = 64
+_MAX_ROW_BYTES: Final = 1 << 16
 _START_TOLERANCE_SECONDS: Final = 1.0
 # Tells this incarnation of the process from an earlier one of the same pid.
 _TOKEN: Final = secrets.token_hex(16)
@@ -167,7 +169,12 @@ class QuarantineMirror:
 
 def _parse(path: Path) -> dict[str, Any] | None:
     try:
-        row = json.loads(path.read_bytes())
+        # Without waiting: the opening of a FIFO waits for who writes into it.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
+        with open(descriptor, "rb") as file:  # noqa: PTH123 -- opened in a way of its own
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            row = json.loads(file.read(_MAX_ROW_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) and "engineId" in row and "processId" in row else None

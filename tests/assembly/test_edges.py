@@ -227,3 +227,66 @@ async def test_what_is_no_budget_is_refused(tmp_path, budget):
 
         with pytest.raises(ValueError, match="whole number of tokens"):
             await session.assemble(budget=budget)
+
+
+async def test_a_host_that_closes_while_an_engine_is_built_disposes_it(tmp_path):
+    """The factory may take its time; what it makes must not live on beside a closed host."""
+    building, go_on, disposed = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(engine(dispose=lambda self: disposed.set())):  # type: ignore[misc]
+        def __init__(self, context: Any) -> None:
+            super().__init__(context)
+            building.set()
+            go_on.wait(10)
+
+    async with open_host(tmp_path, engines={"recorder": Slow}) as host:
+        session = await host.session("talk")
+        await session.append(UserMessage(content="Hello"))
+        asking = asyncio.ensure_future(session.assemble())
+        await asyncio.to_thread(building.wait, 10)
+        closing = asyncio.ensure_future(host.close())
+        await asyncio.sleep(0)
+
+        go_on.set()
+
+        with pytest.raises(SessionClosedError):
+            await asking
+        await closing
+    assert disposed.is_set()
+
+
+async def test_a_background_job_that_is_no_coroutine_is_refused_with_an_example(tmp_path):
+    """It is the engine's fault, and nothing is listed for ever."""
+
+    def assemble(self: Any, messages: Any) -> Any:
+        self.services.background("no coroutine", name="index")
+
+    async with open_host(tmp_path, engines={"recorder": engine(assemble=assemble)}) as host:
+        session = await host.session("talk")
+        await session.append(UserMessage(content="Hello"))
+
+        prompt = await session.assemble()
+
+        assert "takes a coroutine" in prompt.substitution
+        assert host.background_jobs == ()
+
+
+async def test_replacements_are_read_in_the_engine_s_lane(tmp_path):
+    """A sequence of the engine's own runs its code when it is read."""
+    readers: list[int] = []
+
+    class Own(list):
+        def __iter__(self):
+            readers.append(threading.get_ident())
+            return super().__iter__()
+
+    async def maintain(self: Any, runtime_context: Any) -> Any:
+        return await runtime_context.rewrite_transcript_entries(Own())
+
+    async with open_host(tmp_path, engines={"recorder": engine(maintain=maintain)}) as host:
+        session = await host.session("talk")
+        await session.append(UserMessage(content="Hello"))
+        await session.end_turn()
+
+    assert readers
+    assert threading.get_ident() not in readers

@@ -453,3 +453,11 @@ async def test_a_session_goes_on_with_the_engine_that_was_released(tmp_path):
         assert host.quarantines() == []
     assert (failed.engine, answered.engine) == ("legacy", "recorder")
     assert record.seen == ["one", "two"]
+
+
+def test_what_is_no_file_in_the_folder_is_nobody_s_row(tmp_path: Path) -> None:
+    """A FIFO would be waited for, and a device read until the memory is full."""
+    os.mkfifo(tmp_path / "fifo.json")
+    (tmp_path / "zero.json").symlink_to("/dev/zero")
+
+    assert QuarantineMirror(tmp_path).read() == []
