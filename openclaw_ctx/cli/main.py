@@ -3,7 +3,7 @@ The command ``openclaw-ctx``.
 
 Exit codes: 0 all is well; 1 something was found wrong, or failed; 2 the command
 line or the configuration cannot be used; 3 a file is no session that is known;
-130 interrupted; 143 terminated.
+129 its terminal was closed; 130 interrupted; 143 terminated.
 """
 
 import contextlib
@@ -60,7 +60,14 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: Any)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Say which.")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def cli() -> None:
     """
     Run, compare and check context engines for language-model agents.
@@ -70,7 +77,8 @@ def cli() -> None:
       openclaw-ctx replay session.jsonl -e legacy -e window -b 8000 -b 32000
 
     Exit codes: 0 all is well, 1 something is wrong, 2 usage or configuration,
-    3 no session in a known format, 130 interrupted.
+    3 no session in a known format, 129 its terminal was closed,
+    130 interrupted, 143 terminated.
     """  # noqa: D301 -- click keeps the lines below a real backspace
 
 
@@ -82,6 +90,9 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, _terminate)
+        hangup = getattr(signal, "SIGHUP", None)
+        if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:  # under nohup it is to be ignored
+            signal.signal(hangup, _terminate)
     try:
         code = cli.main(standalone_mode=False, prog_name="openclaw-ctx")
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -110,7 +121,12 @@ def _explain(error: Exception) -> int | None:
 
     if not isinstance(error, OpenClawCtxError | OSError):
         return None
-    complain(error)
+    if isinstance(error, OSError) and error.filename is None:
+        complain(
+            f"standard output cannot be written: {error.strerror or error}."
+        )  # whatever else is written has a name
+    else:
+        complain(error)
     if isinstance(error, UnknownFormatError):
         return _EXIT_NO_SESSION
     return _EXIT_USAGE if isinstance(error, ConfigError) else _EXIT_FAILED

@@ -3,6 +3,7 @@
 import asyncio
 import importlib.metadata
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -17,12 +18,13 @@ from openclaw_ctx.config import load_settings
 from openclaw_ctx.contract import LEGACY_ENGINE_ID
 from openclaw_ctx.errors import OpenClawCtxError, TranscriptError, UnknownFormatError
 from openclaw_ctx.log import clean_text, configure_console
-from openclaw_ctx.replay import REPORT_MARK, Replay, as_json, render, render_report, replay_session
+from openclaw_ctx.replay import REPORT_MARK, Replay, render, render_report, replay_session
 from openclaw_ctx.replay import Progress as Report
+from openclaw_ctx.replay import as_json as data_of
 from openclaw_ctx.transcript.importers import ENTRY_POINT_GROUP, FORMATS, import_session
 
-from .options import config_option, json_option, state_option
-from .speech import complain, say, say_json
+from .options import TOKENS, config_option, engine_id, json_option, state_option
+from .speech import complain, say, say_json, warn
 
 __all__ = ["command"]
 
@@ -33,10 +35,13 @@ _EXIT_NO_SESSION = 3
 
 @click.command("replay")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("-e", "--engine", "engines", multiple=True, help="Engine id; several are compared. [default: the slot's]")
 @click.option(
-    "-b", "--budget", "budgets", multiple=True, type=click.IntRange(min=1),
-    help=f"Tokens a prompt may cost; several are compared. [default: {_DEFAULT_BUDGET}]",
+    "-e", "--engine", "engines", multiple=True, callback=engine_id,
+    help="Engine id; several are compared. [default: the slot's]",
+)  # fmt: skip
+@click.option(
+    "-b", "--budget", "budgets", multiple=True, type=TOKENS,
+    help=f"Tokens a prompt may cost, such as 8000 or 8k; several are compared. [default: {_DEFAULT_BUDGET}]",
 )  # fmt: skip
 @click.option(
     "--format", "format_", default="auto", metavar="NAME",
@@ -76,17 +81,19 @@ def command(
 
     Exit codes: 0 all files were replayed, 1 a file could not be read or its
     replay failed, 2 usage or configuration, 3 a file is no session that is
-    known, 130 interrupted.
+    known, 129 its terminal was closed, 130 interrupted, 143 terminated.
     """  # noqa: D301 -- click keeps the lines below a real backspace
     _check_format(format_)
     if report is not None:
         _check_report(report)
     configure_console(verbose=verbose)
     loaded = load_settings(config_path)
+    findings = warn(loaded.findings)
     asked = tuple(dict.fromkeys(engines)) or (loaded.settings.plugins.slots.context_engine or LEGACY_ENGINE_ID,)
     within = tuple(dict.fromkeys(budgets)) or (_DEFAULT_BUDGET,)
     replays: list[Replay] = []
     problems: list[tuple[int, str]] = []
+    listed = False
     for path in files:
         try:
             session = import_session(path, format_)
@@ -106,20 +113,24 @@ def command(
                 )
         except (OpenClawCtxError, OSError) as error:
             code = _EXIT_NO_SESSION if isinstance(error, UnknownFormatError | TranscriptError) else _EXIT_FAILED
-            problems.append((code, complain(error)))
-    _show(replays, problems, rows=rows, json=as_json)
-    if report is not None and replays:
-        _write_report(report, replays)
-        if not as_json:
+            problems.append((code, complain(_again(error) if listed else error)))
+            listed = listed or isinstance(error, UnknownFormatError)
+    written = report is not None and bool(replays) and _write_report(report, replays, problems)
+    if as_json:
+        errors = [text for _, text in problems]
+        say_json({"replays": [data_of(replay) for replay in replays], "errors": errors, "findings": findings})
+    elif replays:
+        render(replays, Console(), rows=rows)
+        if written:
             say(f"Report: {clean_text(str(report))}")
     return max((code for code, _ in problems), default=0)
 
 
-def _show(replays: Sequence[Replay], problems: Sequence[tuple[int, str]], *, rows: bool, json: bool) -> None:
-    if json:
-        say_json({"replays": [as_json(replay) for replay in replays], "errors": [text for _, text in problems]})
-    elif replays:
-        render(replays, Console(), rows=rows)
+def _again(error: Exception) -> Exception | str:
+    """Return the error, without the list of formats that the first of its kind has shown."""
+    if isinstance(error, UnknownFormatError):
+        return f"{error.path!r} is not a session in a known format either."
+    return error
 
 
 @contextmanager
@@ -165,22 +176,44 @@ def _check_format(name: str) -> None:
 
 
 def _check_report(path: Path) -> None:
-    """Say before the work what would keep the report from being written; overwrite one of ours and nothing else."""
+    """
+    Say before the work what would keep the report from being written; overwrite one of ours and nothing else.
+
+    A pipe is not opened to see whether it is ours: that would wait for a writer.
+    """
+    if str(path) == "-":
+        problem = "the report is not written to standard output; name a file, such as out.html."
+        raise click.BadParameter(problem, param_hint="--report")
     if not path.absolute().parent.is_dir():
         problem = f"{str(path.parent)!r} is no folder."
         raise click.BadParameter(problem, param_hint="--report")
     try:
-        with path.open("rb") as file:
-            head = file.read(4_096)
+        kind = path.stat().st_mode
     except FileNotFoundError:
         return
+    if not stat.S_ISREG(kind):
+        problem = f"{str(path)!r} is no regular file; name one, such as out.html."
+        raise click.BadParameter(problem, param_hint="--report")
+    with path.open("rb") as file:
+        head = file.read(4_096)
     if REPORT_MARK.encode() not in head:
         problem = f"{str(path)!r} exists and is no report of ours; name another file."
         raise click.BadParameter(problem, param_hint="--report")
 
 
-def _write_report(path: Path, replays: Sequence[Replay]) -> None:
+def _write_report(path: Path, replays: Sequence[Replay], problems: list[tuple[int, str]]) -> bool:
+    """Write the report before anything is printed, so that a broken stdout does not lose it; return whether it is."""
     text = render_report(replays, generated_at=datetime.now().astimezone())
+    try:
+        _put(path, text)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        problems.append((_EXIT_FAILED, complain(f"the report {str(path)!r} cannot be written: {reason}.")))
+        return False
+    return True
+
+
+def _put(path: Path, text: str) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

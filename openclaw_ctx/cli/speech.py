@@ -3,11 +3,12 @@
 import json
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
-__all__ = ["clean_text", "complain", "say", "say_json"]
+__all__ = ["clean_text", "complain", "say", "say_json", "warn"]
 
 _LONGEST_LINE = 2_000
 
@@ -39,7 +40,15 @@ def say_json(data: Any) -> None:
     say(json.dumps(data, indent=2, ensure_ascii=True))
 
 
-def complain(error: Exception) -> str:
+def warn(findings: Iterable[str]) -> list[str]:
+    """Say what is questionable in a configuration, a line each, and return it, cleaned."""
+    cleaned = [clean_text(finding.removeprefix("$: "), limit=_LONGEST_LINE) for finding in findings]
+    for finding in cleaned:
+        say(f"Warning: {finding}", error=True)
+    return cleaned
+
+
+def complain(error: Exception | str) -> str:
     """Say what is wrong, and return it. Foreign text in it is cleaned, a line at a time."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         sentence = f"{error.filename!r} cannot be used: {error.strerror.lower()}."

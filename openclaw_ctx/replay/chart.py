@@ -7,7 +7,7 @@ unescaped. Colours are classes; the page's style sheet says what they are.
 
 import math
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from statistics import fmean
 from xml.etree.ElementTree import Element, SubElement
 
@@ -208,18 +208,34 @@ def _grid(svg: Element, scale: _Scale) -> None:
 def _turns(svg: Element, scale: _Scale, calls: Sequence[Call]) -> None:
     frame, group = scale.frame, SubElement(svg, "g", {"class": "turns"})
     starts = [(turn, scale.x(next(of).call - 1)) for turn, of in groupby(calls, key=lambda call: call.turn)]
-    room = 26.0 if frame.named else 34.0
-    step = _steps(5 * max(len(starts) * room / frame.plot_width, 1))
-    foot, labelled, ruled = frame.height - frame.bottom, -math.inf, -math.inf
+    labelled = _labelled(starts, 26.0 if frame.named else 34.0)
+    foot, ruled = frame.height - frame.bottom, -math.inf
     for turn, x in starts:
-        if x - labelled >= room and (turn == starts[0][0] or turn % math.ceil(step) == 0):
+        if turn in labelled:
             _text(group, x, foot + 18, count(turn), "middle")
             _rule(group, x, frame.top, x, foot + 5, "labelled")
-            labelled = ruled = x
+            ruled = x
         elif x - ruled >= _BAND + 1:
             _rule(group, x, frame.top, x, foot, "")
             ruled = x
     _text(group, frame.left + frame.plot_width / 2, foot + 38, "turn, as wide as its model calls are many", "middle")
+
+
+def _labelled(starts: Sequence[tuple[int, float]], room: float) -> set[int]:
+    """
+    Return the turns that get a label: every so-many-th, so that whoever reads them can count on.
+
+    The step is the smallest round one whose labels stand *room* apart everywhere.
+    The first turn has one too, unless the next is too close.
+    """
+    steps = (digit * 10**power for power in range(len(str(starts[-1][0])) + 1) for digit in (1, 2, 5))
+    places: list[tuple[int, float]] = []
+    for step in steps:
+        places = [(turn, x) for turn, x in starts if turn % step == 0]
+        if all(right - left >= room for (_, left), (_, right) in pairwise(places)):
+            break
+    first = starts[0]
+    return {turn for turn, _ in places} | ({first[0]} if not places or places[0][1] - first[1] >= room else set())
 
 
 def _budgets(svg: Element, scale: _Scale, runs: Sequence[Run]) -> None:

@@ -7,14 +7,17 @@ the recorded reply follows, whatever the engine chose. The file is only read.
 """
 
 import contextlib
+import difflib
+import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import attrs
 
-from openclaw_ctx.assembly import Host, Prompt, Session, quarantine_folder
+from openclaw_ctx.assembly import Host, Prompt, Session, policy_from, quarantine_folder
 from openclaw_ctx.config import LoadedSettings
 from openclaw_ctx.contract import (
     AssistantMessage,
@@ -25,7 +28,7 @@ from openclaw_ctx.contract import (
     UserMessage,
 )
 from openclaw_ctx.errors import EngineFailedError
-from openclaw_ctx.host import HookCall, QuarantineMirror, Registry
+from openclaw_ctx.host import HookCall, QuarantineMirror, Registry, discover, offers, select
 from openclaw_ctx.log import clean_text
 from openclaw_ctx.transcript.importers import ImportedSession
 
@@ -37,6 +40,9 @@ Progress = Callable[[str, int, int], None]
 """(engine and budget, messages done, messages in all)"""
 
 _COMPACTION_TRIES = 2
+# How the guard answers once an engine is barred.
+_BARRED: Final = re.compile(r"quarantined during ([\w-]+): ")
+_BEFORE_ANY_HOOK: Final = {"resolve": "", "factory": "it could not be built: ", "contract-validation": ""}
 
 
 async def replay_session(
@@ -58,14 +64,23 @@ async def replay_session(
         settings: The configuration; its slot is replaced by each engine in turn.
         engines: Engine ids; one that is not installed is answered for by ``legacy``.
         budgets: Tokens for messages and system prompt together; ``None``: no limit.
-        state_dir: Where quarantines are also mirrored, so that another process can see them.
+        state_dir: Where quarantines are also mirrored while the replay runs, so that another process can see them.
         progress: Told after each message.
     """
-    runs = [
-        await _run(session, settings, engine, budget, state_dir, progress or (lambda *_: None))
-        for engine in engines
-        for budget in budgets
-    ]
+    runs = []
+    with contextlib.ExitStack() as stack:
+        # A signal may end the removal of one run's folder half way; the outer one is removed all the same.
+        folder = stack.enter_context(_temporary_folder(None))
+        for engine in engines:
+            for budget in budgets:
+                # A registry of its own: what one budget did to an engine must not show at the next.
+                registry = Registry()
+                if state_dir is not None:
+                    mirror = QuarantineMirror(quarantine_folder(state_dir))
+                    registry.quarantine.attach(mirror)
+                    stack.callback(mirror.clear, engine.strip())
+                within = session, settings, engine, budget
+                runs.append(await _run(*within, folder, registry, progress or (lambda *_: None)))
     return Replay(source=source, format=session.format, runs=tuple(runs), skipped=session.skipped)
 
 
@@ -74,17 +89,15 @@ async def _run(
     settings: LoadedSettings,
     engine: str,
     budget: int | None,
-    state_dir: Path | None,
+    above: str,
+    registry: Registry,
     progress: Progress,
 ) -> Run:
-    # A registry of its own: what one budget did to an engine must not show at the next.
-    registry = Registry()
-    if state_dir is not None:
-        registry.quarantine.attach(QuarantineMirror(quarantine_folder(state_dir)))
     watch = _Watch()
     began = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="openclaw-ctx-replay-", ignore_cleanup_errors=True) as folder:
-        opening = Host.open(_with_slot(settings, engine), state_dir=folder, registry=registry, observe=watch.saw)
+    with _temporary_folder(above) as folder:
+        slotted = _with_slot(settings, engine)
+        opening = Host.open(slotted, state_dir=folder, registry=registry, observe=watch.saw)
         async with opening as host, host.session("replay") as target:
             player = _Player(target, watch, budget)
             for done, message in enumerate(session.messages, 1):
@@ -98,10 +111,14 @@ async def _run(
         calls=tuple(player.calls),
         turns=player.turn,
         messages=messages,
-        substitution=player.substitution,
+        substitution=None if player.substitution is None else _why(player.substitution, slotted, registry),
         repairs=player.repairs,
         seconds=time.perf_counter() - began,
     )
+
+
+def _temporary_folder(above: str | None) -> "tempfile.TemporaryDirectory[str]":
+    return tempfile.TemporaryDirectory(prefix="openclaw-ctx-replay-", dir=above, ignore_cleanup_errors=True)
 
 
 def _with_slot(loaded: LoadedSettings, engine: str) -> LoadedSettings:
@@ -109,6 +126,17 @@ def _with_slot(loaded: LoadedSettings, engine: str) -> LoadedSettings:
         loaded.settings.plugins, slots=attrs.evolve(loaded.settings.plugins.slots, context_engine=engine)
     )
     return attrs.evolve(loaded, settings=attrs.evolve(loaded.settings, plugins=plugins), findings=())
+
+
+def _why(substitution: str, loaded: LoadedSettings, registry: Registry) -> str:
+    """Return why another engine answered, as the end of a sentence for people."""
+    policy, found = policy_from(loaded.settings), discover()
+    known = {offer.engine_id for offer in offers(policy, registry, found)}
+    if policy.asked in known or select(policy, registry, found).outcome != "refused":
+        return _BARRED.sub(lambda barred: _BEFORE_ANY_HOOK.get(barred[1], f"{barred[1]} failed: "), substitution, 1)
+    near = difflib.get_close_matches(policy.asked.lower(), known, n=1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    return f"no installed distribution offers it ({meant}openclaw-ctx engines lists what is there)"
 
 
 class _Watch:

@@ -15,9 +15,12 @@ import attrs
 
 from openclaw_ctx.log import clean_text
 
-from .figures import count, duration
+from .figures import count, duration, some
 
-__all__ = ["Call", "Replay", "Run", "Turn", "as_json", "group_by_turn", "label"]
+__all__ = ["NO_CALLS", "Call", "Replay", "Run", "Turn", "as_json", "group_by_turn", "label"]
+
+NO_CALLS = "the recording holds no reply of a model to anything"
+"""Why a replay may make no model call."""
 
 _LIFE = ("bootstrap", "ingest", "ingest_batch", "assemble", "compact", "after_turn", "commit_turn", "maintain")
 
@@ -154,7 +157,7 @@ class Run:
 
     @property
     def verdict(self) -> str:
-        """One sentence that says how it went, for people; foreign text in it is cleaned."""
+        """One sentence that says how it went, after one on who stood in; foreign text in it is cleaned."""
         return f"{_opening(self)}{'; '.join(_findings(self))}."
 
 
@@ -215,34 +218,41 @@ def _opening(run: Run) -> str:
     asked = clean_text(run.engine)
     if run.substitution is None and not answered.keys() - {asked}:
         return f"{label(run)}: "
-    if len(answered) > 1:
-        who = "answered by " + " and ".join(f"{engine} ({count(calls)})" for engine, calls in answered.items())
-    else:
-        who = f"answered by {next(iter(answered))}" if answered else "which answered nothing"
-    reason = "" if run.substitution is None else f": {clean_text(run.substitution).rstrip('. ')}"
-    return f"asked for {asked}, {who}{reason}; {_at(run)}: "
+    reason = "" if run.substitution is None else f", since {clean_text(run.substitution).rstrip('. ')}"
+    at = _at(run)
+    return f"Asked for {asked}; {_stand_ins(answered, asked)}{reason}. {at[0].upper()}{at[1:]}: "
+
+
+def _stand_ins(answered: Mapping[str, int], asked: str) -> str:
+    calls = sum(answered.values())
+    others = {engine: number for engine, number in answered.items() if engine != asked}
+    if not others:
+        return "another stood in between its calls" if calls else "another stood in"
+    if len(others) > 1:
+        each = " and ".join(f"{engine} answered {count(number)}" for engine, number in others.items())
+        return f"{each} of {some(calls, 'call')}"
+    ((engine, number),) = others.items()
+    if number < calls:
+        return f"{engine} answered {count(number)} of {some(calls, 'call')}"
+    return f"{engine} answered " + ("the only call" if calls == 1 else f"all {some(calls, 'call')}")
 
 
 def _findings(run: Run) -> list[str]:
     if not run.calls:
-        return ["no model calls"]
-    over, size = run.over_budget_calls, f"{_some(len(run.calls), 'call')} in {_some(run.turns, 'turn')}"
+        return [f"no model calls, since {NO_CALLS}"]
+    over, size = run.over_budget_calls, f"{some(len(run.calls), 'call')} in {some(run.turns, 'turn')}"
     if run.budget is None:
-        fit = f"largest prompt {_some(run.peak_tokens, 'token')}"
+        fit = f"largest prompt {some(run.peak_tokens, 'token')}"
     elif over:
-        fit = f"{_some(over, 'call')} over the budget (worst {count(run.peak_tokens)})"
+        fit = f"{some(over, 'call')} over the budget (worst {count(run.peak_tokens)})"
     else:
         fit = "every prompt within the budget"
-    findings = [f"{size}, {fit}", _some(run.compactions, "compaction")]
+    findings = [f"{size}, {fit}", some(run.compactions, "compaction")]
     if run.repairs:
-        findings.append(_some(run.repairs, "repair"))
+        findings.append(some(run.repairs, "repair"))
     if (median := run.percentile("assemble", 50)) is not None:
         findings.append(f"assemble {duration(median)} ms median, {duration(run.percentile('assemble', 95))} ms p95")
     return findings
-
-
-def _some(number: int, noun: str) -> str:
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def _merge(turn: int, calls: tuple[Call, ...]) -> Turn:

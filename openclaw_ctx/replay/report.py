@@ -14,8 +14,8 @@ import attrs
 from openclaw_ctx.log import clean_text
 
 from .chart import NARROW, WIDE, colours, is_dense, record_chart, window_chart
-from .figures import count, duration, share, sparse
-from .measures import Call, Replay, Run, Turn, group_by_turn
+from .figures import count, duration, share, some, sparse
+from .measures import NO_CALLS, Call, Replay, Run, Turn, group_by_turn
 from .style import STYLE
 
 __all__ = ["REPORT_MARK", "render_report"]
@@ -27,6 +27,7 @@ REPORT_MARK = f'<meta name="{_GENERATOR["name"]}" content="{_GENERATOR["content"
 _ROWS = 12_000  # of all folded tables together: what keeps a page of 5,000 calls under 3 MB
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _SKIPPED_SHOWN = 20
+_ANCHOR = "session-"
 _COMPARISON = (
     *("Engine", "Budget", "Calls", "Turns"),
     *("Peak tokens", "Mean tokens", "Over budget"),
@@ -58,8 +59,10 @@ def render_report(replays: Sequence[Replay], *, generated_at: datetime) -> str:
     rows = _ROWS // max(sum(len(replay.runs) for replay in replays), 1)
     if not replays:
         _add(main, "h1", "Nothing was replayed")
-    for replay in replays:
-        _replay(main, replay, rows)
+    if len(replays) > 1:
+        _contents(main, replays)
+    for number, replay in enumerate(replays, 1):
+        _replay(main, replay, rows, f"{_ANCHOR}{number}")
     footer = SubElement(body, "footer")
     footer.text = "Made by openclaw-ctx replay, "
     _add(footer, "time", f"{generated_at:%Y-%m-%d %H:%M} {generated_at.tzname() or ''}".strip()).set(
@@ -80,8 +83,20 @@ def _head(page: Element, replays: Sequence[Replay]) -> None:
     _add(head, "style", STYLE)
 
 
-def _replay(main: Element, replay: Replay, rows: int) -> None:
-    article = SubElement(main, "article")
+def _contents(main: Element, replays: Sequence[Replay]) -> None:
+    """Link to each session, with a mark where a run of it is not as asked for."""
+    contents = SubElement(main, "nav", {"class": "contents", "aria-label": "Sessions"})
+    listed = SubElement(contents, "ol")
+    for number, replay in enumerate(replays, 1):
+        item = SubElement(listed, "li")
+        _add(item, "a", clean_text(replay.source)).set("href", f"#{_ANCHOR}{number}")
+        for mark, name, said in dict.fromkeys(_mark(run) for run in replay.runs):
+            if name in {"bad", "odd"}:
+                _add(item, "span", mark, f"mark {name}").set("title", said)
+
+
+def _replay(main: Element, replay: Replay, rows: int, anchor: str) -> None:
+    article = SubElement(main, "article", {"id": anchor})
     header = SubElement(article, "header")
     _add(header, "p", "What the model still sees", "eyebrow")
     _add(header, "h1", clean_text(replay.source))
@@ -90,11 +105,12 @@ def _replay(main: Element, replay: Replay, rows: int) -> None:
     if any(run.calls for run in replay.runs):
         _window(article, replay)
         _records(article, replay)
-    else:
-        _add(article, "p", "The session holds no model call, so there is no window to draw.", "empty")
-    if replay.runs:
         _comparison(article, replay)
         _call_tables(article, replay, rows)
+    else:
+        section = SubElement(article, "section")
+        _add(section, "h2", "No model call")
+        _add(section, "p", f"There is no window to draw, since {NO_CALLS}.", "lead")
     _skipped(article, replay)
 
 
@@ -104,7 +120,7 @@ def _about(replay: Replay) -> str:
     calls = max((len(run.calls) for run in replay.runs), default=0)
     facts = [clean_text(replay.format)]
     for number, noun in ((messages, "message"), (turns, "turn"), (calls, "model call")):
-        facts.append(f"{count(number)} {noun}{'' if number == 1 else 's'}")
+        facts.append(some(number, noun))
     return " · ".join(facts)
 
 
@@ -158,7 +174,8 @@ def _records(article: Element, replay: Replay) -> None:
     _add(
         section,
         "p",
-        "The session so far, its oldest messages at the bottom. The band on top is what the model still read.",
+        "The session so far, its oldest messages at the bottom. The band on top is what the model still read. "
+        "A call comes before its reply, so the last one counts neither its reply nor what follows.",
         "lead",
     )
     caption = SubElement(section, "p", {"class": "legend"})
@@ -177,7 +194,7 @@ def _record(grid: Element, run: Run, kind: str) -> None:
     SubElement(caption, "span", {"class": f"key {kind}", "aria-hidden": "true"}).text = ""
     _add(caption, "b", clean_text(run.engine))
     _add(caption, "span", "no budget" if run.budget is None else count(run.budget), "of")
-    _add(caption, "span", f"{count(last.kept)} of {count(last.messages)} kept at the end", "end")
+    _add(caption, "span", f"{count(last.kept)} of {count(last.messages)} in the last prompt", "end")
     plot = SubElement(figure, "div", {"class": "plot"})
     plot.append(record_chart(run))
     axis = SubElement(figure, "div", {"class": "ends", "aria-hidden": "true"})
@@ -247,8 +264,6 @@ def _call_tables(article: Element, replay: Replay, rows: int) -> None:
     for run, kind in zip(replay.runs, colours(replay.runs), strict=True):
         if run.calls:
             _call_table(section, run, kind, rows)
-    if not any(run.calls for run in replay.runs):
-        _add(section, "p", "None was made.", "lead")
 
 
 def _call_table(section: Element, run: Run, kind: str, rows: int) -> None:
@@ -260,7 +275,7 @@ def _call_table(section: Element, run: Run, kind: str, rows: int) -> None:
     SubElement(summary, "span", {"class": f"key {kind}", "aria-hidden": "true"}).text = ""
     _add(summary, "b", clean_text(run.engine))
     _add(summary, "span", "no budget" if run.budget is None else count(run.budget), "of")
-    _add(summary, "span", f"{count(len(lines))} {unit}{'' if len(lines) == 1 else 's'}", "end")
+    _add(summary, "span", some(len(lines), unit), "end")
     if grouped:
         note = "Per turn: the largest prompt, messages after its last call, milliseconds added up."
         _add(details, "p", note + (f" The first {count(rows)} turns." if len(lines) > rows else ""), "lead")

@@ -36,8 +36,9 @@ figure { margin: 0; }
 .eyebrow { color: var(--soft); font-size: .875rem; margin-bottom: .35rem; }
 .about { color: var(--soft); margin-top: .4rem; font-variant-numeric: tabular-nums; }
 .lead { color: var(--soft); margin-bottom: 1rem; max-width: 56rem; }
-.empty { margin-top: 3rem; padding: 3.5rem 1.5rem; text-align: center; color: var(--soft);
-  background: var(--card); border: 1px solid var(--faint); border-radius: 10px; }
+.contents ol { margin: 0 0 3.5rem; padding: 0 0 0 1.6rem; line-height: 1.9; overflow-wrap: anywhere; }
+.contents .mark { display: inline-block; width: auto; padding: 0 .7rem; margin-left: .7rem; line-height: 1.5; }
+a { color: var(--h0); text-underline-offset: 3px; text-decoration-thickness: 1px; }
 
 .h0 { --hue: var(--h0); } .h1 { --hue: var(--h1); } .h2 { --hue: var(--h2); }
 .h3 { --hue: var(--h3); } .h4 { --hue: var(--h4); } .h5 { --hue: var(--h5); }

@@ -6,7 +6,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import attrs
 from rich import box
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
@@ -14,16 +14,20 @@ from rich.text import Text
 
 from openclaw_ctx.log import clean_text
 
-from .figures import count, duration, share, sparse
+from .figures import count, duration, share, some, sparse
 from .measures import Call, Replay, Run, Turn, group_by_turn, label
 
 __all__ = ["render"]
 
 _MANY_CALLS = 60
 _SKIPPED_SHOWN = 5
-_BAR, _SHORT_BAR = 8, 4
+_BARS = (8, 4, 0)  # widths of the bar, of which the widest is taken that leaves room
+_NOT_NEEDED = ("compac-\ntions", "summa-\nrised", "left\nout", "of budget", "of peak", "kept")  # go in this order
+_ADDED_UP = ("other", "hooks")  # heads of the column for hooks that have none: some of them, all of them
+_RULE_END = 2  # of the line behind a title
 _ENGINE_WIDTH = 18
 _GAP = 2  # between columns
+_SHARE = 6  # of ">999%" and a space
 _ALARM = "bold red"
 
 _Line: TypeAlias = Call | Turn
@@ -50,8 +54,8 @@ def render(replays: Sequence[Replay], console: Console, *, rows: bool) -> None:
 
     A single run shows its calls, per turn where they are many; several runs show
     them only if *rows* asks, and then never grouped. Tables are made for the
-    console's width: the comparison breaks into several, and hooks that have no
-    room are added up as "other".
+    console's width: the comparison breaks into several, hooks that have no
+    room are added up as "other", and then the bar goes, and columns after it.
     """
     for replay in replays:
         _title(replay, console)
@@ -65,8 +69,17 @@ def render(replays: Sequence[Replay], console: Console, *, rows: bool) -> None:
 
 def _title(replay: Replay, console: Console) -> None:
     messages = max((run.messages for run in replay.runs), default=0)
-    about = f"{clean_text(replay.source)}  {clean_text(replay.format)}, {count(messages)} messages"
-    console.print(Rule(Text(about, overflow="ellipsis", no_wrap=True), align="left", style="dim"))
+    about = f"  {clean_text(replay.format)}, {some(messages, 'message')}"
+    name = _shorten(clean_text(replay.source), console.width - cell_len(about) - _RULE_END)
+    console.print(Rule(Text(f"{name}{about}", overflow="ellipsis", no_wrap=True), align="left", style="dim"))
+
+
+def _shorten(name: str, cells: int) -> str:
+    """Return *name* within so many cells, without its middle: both ends of a file's name tell."""
+    if cell_len(name) <= cells:
+        return name
+    half, rest = divmod(max(cells, 3) - 1, 2)
+    return f"{set_cell_size(name, half + rest)}…{set_cell_size(name[::-1], half)[::-1]}"
 
 
 def _compare(runs: Sequence[Run], console: Console) -> None:
@@ -120,12 +133,7 @@ def _calls(run: Run, console: Console, *, grouped: bool, named: bool) -> None:
         return
     lines: Sequence[_Line] = group_by_turn(run.calls) if grouped else run.calls
     plain = console.options.ascii_only
-    columns = _line_columns(run, lines, bar=_BAR, plain=plain)
-    room = console.width - sum(column.width(lines) for column in columns) + _GAP
-    hooks = _hook_columns(run, lines, room)
-    if len(hooks) < len(run.hooks):
-        columns = _line_columns(run, lines, bar=_SHORT_BAR, plain=plain)
-        hooks = _hook_columns(run, lines, room + _BAR - _SHORT_BAR)
+    columns, hooks = _fit(run, lines, console.width, plain=plain)
     if named:
         console.print(Text(label(run), "bold"))
     if grouped:
@@ -134,9 +142,44 @@ def _calls(run: Run, console: Console, *, grouped: bool, named: bool) -> None:
     _print([*columns, *hooks], [lines] if grouped else turns, console)
 
 
+def _fit(
+    run: Run, lines: Sequence[_Line], width: int, *, plain: bool
+) -> tuple[list[_Column[_Line]], list[_Column[_Line]]]:
+    """Return the columns that *width* has room for: of the call, and of its hooks."""
+    columns: list[_Column[_Line]] = []
+    room = 0
+    for bar in _BARS:
+        columns = _line_columns(run, lines, bar=bar, plain=plain)
+        room = _room(columns, lines, width)
+        hooks = _hook_columns(run, lines, room)
+        added_up = any(column.head.startswith(_ADDED_UP) for column in hooks)
+        # The wide bar gives way to a hook, the short one only to columns that have no room else.
+        if _width(hooks, lines) <= room and not (added_up and bar == _BARS[0]):
+            return columns, hooks
+    for head in _NOT_NEEDED:
+        if room >= 0:
+            break
+        columns = [column for column in columns if column.head != head]
+        room = _room(columns, lines, width)
+    return columns, []
+
+
+def _room(columns: Sequence[_Column[_Line]], lines: Sequence[_Line], width: int) -> int:
+    """Return the cells that are left for more columns, their gaps among them; negative where there are too many."""
+    return width - _width(columns, lines) + _GAP
+
+
+def _width(columns: Sequence[_Column[_Line]], lines: Sequence[_Line]) -> int:
+    return sum(column.width(lines) for column in columns)
+
+
 def _line_columns(run: Run, lines: Sequence[_Line], *, bar: int, plain: bool) -> list[_Column[_Line]]:
     limit = run.budget or run.peak_tokens
     opening = {id(next(turn)) for _, turn in groupby(lines, key=lambda line: line.turn)}
+
+    def portion(line: _Line) -> str:
+        part = share(line.prompt_tokens, limit)
+        return f"{_bar(line.prompt_tokens, limit, bar, plain=plain)}{part:>{_SHARE}}" if bar else part
 
     def tokens_style(line: _Line) -> str:
         return _ALARM if line.over_budget else ""
@@ -150,11 +193,9 @@ def _line_columns(run: Run, lines: Sequence[_Line], *, bar: int, plain: bool) ->
         _Column(head="prompt\ntokens", cell=lambda line: count(line.prompt_tokens), style=tokens_style),
         _Column(
             head="of budget" if run.budget else "of peak",
-            cell=lambda line: (
-                f"{_bar(line.prompt_tokens, limit, bar, plain=plain)}{share(line.prompt_tokens, limit):>5}"
-            ),
+            cell=portion,
             style=lambda line: tokens_style(line) or "cyan",
-            numeric=False,
+            numeric=not bar,
         ),
         _Column(head="kept", cell=lambda line: count(line.kept)),
         _Column(head="left\nout", cell=lambda line: count(line.left_out)),
@@ -173,14 +214,14 @@ def _hook_columns(run: Run, lines: Sequence[_Line], room: int) -> list[_Column[_
     if sum(widths.values()) <= room:
         return list(columns.values())
     cost = {hook: sum(line.milliseconds.get(hook, 0.0) for line in lines) for hook in run.hooks}
-    room -= _hook_column("other", run.hooks).width(lines)
+    room -= _hook_column(_ADDED_UP[0], run.hooks).width(lines)
     shown = set()
     for hook in sorted(run.hooks, key=lambda hook: (hook != "assemble", -cost[hook])):
         if widths[hook] <= room:
             shown.add(hook)
             room -= widths[hook]
     rest = [hook for hook in run.hooks if hook not in shown]
-    return [*(columns[hook] for hook in run.hooks if hook in shown), _hook_column("other" if shown else "hooks", rest)]
+    return [*(columns[hook] for hook in run.hooks if hook in shown), _hook_column(_ADDED_UP[0 if shown else 1], rest)]
 
 
 def _hook_column(head: str, hooks: Sequence[str]) -> _Column[_Line]:

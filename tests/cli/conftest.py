@@ -163,7 +163,7 @@ def run(
         monkeypatch.setenv(name, environment[name])
     monkeypatch.syspath_prepend(site)
     monkeypatch.chdir(tmp_path)
-    handler = signal.getsignal(signal.SIGTERM)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
 
     def run(*arguments: Any) -> subprocess.CompletedProcess[str]:
         monkeypatch.setattr(sys, "argv", ["openclaw-ctx", *map(os.fspath, arguments)])
@@ -176,7 +176,8 @@ def run(
         return subprocess.CompletedProcess(arguments, code, shown.out, shown.err)
 
     yield run
-    signal.signal(signal.SIGTERM, handler)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
     structlog.reset_defaults()  # the command sets up logging for its process, which here is the tests'
 
 

@@ -48,7 +48,8 @@ def test_another_process_sees_a_living_quarantine(living, run: Run, configure):
     assert (row["engine"], row["owner"], row["operation"]) == ("moody", "plugin:acme-engines", "bootstrap")
     assert (row["pid"], row["verified"]) == (agent.process.pid, True)
     assert "provider said no" in row["reason"]
-    assert (data["slot"], data["engine"]) == ("moody", "legacy")
+    assert (data["slot"], data["engine"], data["owner"]) == ("moody", "legacy", "core")
+    assert data["reason"].startswith(f"quarantined in process {agent.process.pid} during bootstrap: ")
     (text,) = _texts(data, "quarantine")
     for part in ("moody of plugin:acme-engines", "during bootstrap", "provider said no", "legacy answers there",
                  f"process {agent.process.pid}", "openclaw-ctx engines release moody"):  # fmt: skip
@@ -56,6 +57,7 @@ def test_another_process_sees_a_living_quarantine(living, run: Run, configure):
         assert part in done.stdout
     assert "legacy in place of moody" in done.stdout
     assert (after["quarantines"], after["engine"]) == ([], "moody"), "the row died with its process"
+    assert (after["owner"], after["reason"]) == ("plugin:acme-engines", None)
 
 
 def test_no_secret_and_no_control_character_of_an_engine_is_shown(living, run: Run, configure):
@@ -216,6 +218,73 @@ def test_a_slot_that_cannot_be_served_names_who_answers(config, engine, words, r
     assert done.returncode == 1
     assert data["engine"] == engine
     assert words in _texts(data, "slot")[0]
+
+
+@pytest.mark.parametrize(
+    "slot, advice",
+    [
+        pytest.param("contextEngine: 'fien'}", "Did you mean 'fine'? Install the distribution", id="mistyped"),
+        pytest.param("contextEngine: 'fine'}, deny: ['fine']", "Change that key to have it", id="switched-off"),
+    ],
+)
+def test_a_slot_that_cannot_be_served_says_what_to_do(slot, advice, run: Run, configure):
+    """After the reason comes the remedy."""
+    configure(f"{{plugins: {{slots: {{{slot}}}}}")
+
+    (text,) = _texts(json.loads(run("doctor", "--json").stdout), "slot")
+
+    assert f". {advice}" in text
+
+
+def test_an_entry_that_no_engine_has_is_a_warning(run: Run, configure):
+    """With the name that is near, where one is; settings of an engine that is there are none."""
+    configure("{plugins: {entries: {fine: {}, moddy: {config: {}}, elsewhere: {}}}}")
+
+    done = run("doctor")
+    texts = _texts(json.loads(run("doctor", "--json").stdout), "entries")
+
+    assert done.returncode == 1
+    assert texts == [
+        "plugins.entries.moddy is of no installed engine, nor of legacy; did you mean 'moody'?",
+        "plugins.entries.elsewhere is of no installed engine, nor of legacy; a program may register it itself",
+    ]
+
+
+@pytest.mark.parametrize(
+    "file, state, verb",
+    [
+        pytest.param("way", "way/state", "made", id="a-file-above"),
+        pytest.param("state", "state", "written", id="a-file-in-its-place"),
+        pytest.param("state/sessions", "state", "written", id="a-file-in-a-folder's-place"),
+    ],
+)
+def test_a_state_folder_that_cannot_be_had_is_found(file, state, verb, run: Run, tmp_path, monkeypatch):
+    """A file in the way is named before a session is lost to it, and nothing is created to find out."""
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    monkeypatch.setenv("OPENCLAW_CTX_STATE_DIR", str(tmp_path / state))
+    before = sorted(tmp_path.rglob("*"))
+
+    done = run("doctor", "--json")
+
+    (text,) = _texts(json.loads(done.stdout), "state")
+    assert done.returncode == 1
+    assert f"cannot be {verb}: {tmp_path / file} is no folder" in text
+    assert "OPENCLAW_CTX_STATE_DIR" in text
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.skipif(os.access("/proc", os.W_OK) or os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_a_state_folder_in_a_folder_of_others_is_found(run: Run, tmp_path, monkeypatch):
+    """Who may not write above it could not make it."""
+    above = tmp_path / "above"
+    above.mkdir(mode=0o500)
+    monkeypatch.setenv("OPENCLAW_CTX_STATE_DIR", str(above / "state"))
+
+    done = run("doctor", "--json")
+
+    assert done.returncode == 1
+    assert "does not let this user write" in _texts(json.loads(done.stdout), "state")[0]
 
 
 def test_doctor_changes_nothing(run: Run, tmp_path, configure):

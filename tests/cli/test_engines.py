@@ -1,6 +1,7 @@
 """``engines``: who is installed, who is selected, who is refused and why, and how to release one."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -72,11 +73,49 @@ def test_a_slot_that_cannot_be_served_says_who_answers_and_why(run: Run, configu
     configure("{plugins: {slots: {contextEngine: 'nope'}, slotPolicy: 'strict'}}")
     strict = run("engines")
 
-    assert lenient.stdout.endswith(
-        "\nThe slot asks for nope; legacy answers: context engine 'nope' is not registered.\n"
-    )
+    asked, advice = lenient.stdout.splitlines()[-2:]
+    assert asked == "The slot asks for nope; legacy answers: context engine 'nope' is not registered."
+    assert advice.startswith("Install the distribution that offers it (pip install ...), or name another engine in ")
+    assert re.search(r"^\* legacy +core +answers in place", lenient.stdout, re.MULTILINE)
     assert "nobody answers, since plugins.slotPolicy is 'strict'" in strict.stdout
+    assert "\n* " not in strict.stdout
+    data = json.loads(run("engines", "--json").stdout)
+    assert (data["selected"], [row for row in data["engines"] if row["selected"]]) == (None, [])
     assert (lenient.returncode, strict.returncode) == (0, 0)
+
+
+def test_a_mistyped_slot_is_told_the_name_that_is_near(run: Run, configure):
+    """And where to write it."""
+    configure("{plugins: {slots: {contextEngine: 'Fien'}}}")
+
+    assert "Did you mean 'fine'? " in run("engines").stdout
+    assert json.loads(run("engines", "--json").stdout)["advice"].endswith("openclaw-ctx engines lists what there is.")
+
+
+def test_an_engine_that_is_switched_off_says_which_key_to_change(run: Run, configure):
+    """The reason names the key, and the next line says what to do with it."""
+    configure("{plugins: {slots: {contextEngine: 'fine'}, deny: ['fine']}}")
+
+    assert run("engines").stdout.endswith(
+        "'fine' is in plugins.deny.\n"
+        "Change that key to have it, or name another engine in plugins.slots.contextEngine.\n"
+    )
+
+
+def test_the_star_is_not_on_an_engine_that_a_living_process_has_barred(living, run: Run, configure):
+    """Another mark is, with what it means and how to lift it; the star comes back with the release."""
+    configure("{plugins: {slots: {contextEngine: 'moody'}}}")
+    agent = living("moody")
+
+    barred = run("engines").stdout
+    run("engines", "release", "moody")
+    released = run("engines").stdout
+
+    assert re.search(r"^! moody .* quarantined in process", barred, re.MULTILINE)
+    assert not re.search(r"^\*", barred, re.MULTILINE)
+    assert f"! is selected, but barred in process {agent.process.pid}: legacy answers there." in barred
+    assert barred.endswith("openclaw-ctx engines release moody\n")
+    assert re.search(r"^\* moody .* selected$", released, re.MULTILINE)
 
 
 def test_listing_imports_and_builds_nothing_and_the_turn_uses_the_engine(spawn: Run, tmp_path, configure, lighthouse):
@@ -107,7 +146,7 @@ def test_two_distributions_with_one_id_are_both_named(run: Run, site, tmp_path, 
     configure("{plugins: {slots: {contextEngine: 'fine'}}}")
     monkeypatch.syspath_prepend(rival)
 
-    data = json.loads(run("engines", "--json").stdout)
+    data, shown = json.loads(run("engines", "--json").stdout), run("engines").stdout
     configure("{plugins: {slots: {contextEngine: 'fine'}, deny: ['rival-engines']}}")
     settled = json.loads(run("engines", "--json").stdout)
 
@@ -115,6 +154,9 @@ def test_two_distributions_with_one_id_are_both_named(run: Run, site, tmp_path, 
     assert set(statuses) == {"plugin:acme-engines", "plugin:rival-engines"}
     assert all("'acme-engines' and 'rival-engines'" in status for status in statuses.values())
     assert (data["selected"], settled["selected"]) == ("legacy", "fine")
+    assert "list one of them in plugins.deny or plugins.allow" in shown
+    assert "moody is offered by acme-engines and rival-engines: list one of them in plugins.deny, or" in shown
+    assert "is offered by" not in run("engines").stdout, "one of the two is denied"
 
 
 def test_a_configuration_that_cannot_be_used_is_exit_2(run: Run, configure):

@@ -74,6 +74,14 @@ def test_both_spellings_of_the_command_say_the_version(spawn: Run):
         pytest.param(("replay",), id="no-file"),
         pytest.param(("replay", "x.jsonl", "-b", "0"), id="budget-of-nothing"),
         pytest.param(("replay", "x.jsonl", "-b", "many"), id="budget-in-words"),
+        pytest.param(("replay", "x.jsonl", "-b", "1000000001"), id="budget-beyond-all-models"),
+        pytest.param(("replay", "x.jsonl", "-b", "9" * 5_000), id="budget-of-5000-digits"),
+        pytest.param(("replay", "x.jsonl", "-b", "8,00"), id="budget-with-a-misplaced-comma"),
+        pytest.param(("replay", "x.jsonl", "-e", ""), id="engine-without-a-name"),
+        pytest.param(("replay", "x.jsonl", "-e", "legacy", "-e", " "), id="second-engine-blank"),
+        pytest.param(("replay", "x.jsonl", "--report", "-"), id="report-to-stdout"),
+        pytest.param(("replay", "x.jsonl", "--report", "/dev/null"), id="report-to-a-device"),
+        pytest.param(("engines", "release", ""), id="release-without-a-name"),
         pytest.param(("replay", "x.jsonl", "--format", "nonsense"), id="unknown-format-name"),
         pytest.param(("replay", "x.jsonl", "--report", "nowhere/x.html"), id="report-in-no-folder"),
         pytest.param(("replay", "x.jsonl", "--report", "/"), id="report-that-is-a-folder"),
@@ -132,6 +140,33 @@ def test_a_pipe_that_closes_early_ends_the_command_quietly(environment, tmp_path
 
     assert complaint == b""
     assert process.returncode in {0, 1}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full on this system")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("--version",), id="version"),
+        pytest.param(("--help",), id="help"),
+        pytest.param(("engines",), id="engines"),
+        pytest.param(("doctor", "--json"), id="doctor"),
+    ],
+)
+def test_a_full_disk_behind_stdout_is_a_sentence(arguments, environment, tmp_path):
+    """What cannot be printed is said once on stderr, in our words: exit 1."""
+    with open("/dev/full", "w") as full:  # noqa: PTH123 -- a device
+        done = subprocess.run(
+            [sys.executable, "-m", "openclaw_ctx", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert done.stderr == "Error: standard output cannot be written: No space left on device.\n"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """``replay``: recorded sessions through engines, and every way in which that can end."""
 
 import json
+import os
 import re
 import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,11 +81,69 @@ def test_an_engine_that_is_not_installed_ends_on_legacy_and_says_so(run: Run, li
     data = json.loads(run("replay", lighthouse, "-e", "nope", "--json").stdout)
 
     assert shown.returncode == 0
-    assert "asked for nope, answered by legacy" in " ".join(shown.stdout.split())
-    assert "'nope' is not registered" in " ".join(shown.stdout.split())
+    said = " ".join(shown.stdout.split())
+    assert "Asked for nope; legacy answered all 73 calls, since no installed distribution offers it (" in said
+    assert "openclaw-ctx engines lists what is there). At 32,000: 73 calls" in said
+    assert "quarantined" not in said
     (one,) = data["replays"][0]["runs"]
     assert one["answered_by"] == {"legacy": 73}
-    assert "not registered" in one["substitution"]
+    assert "no installed distribution offers it" in one["substitution"]
+
+
+@pytest.mark.parametrize(
+    "config, engine, said",
+    [
+        pytest.param("{}", "Fien", "offers it (did you mean 'fine'? openclaw-ctx engines lists", id="mistyped"),
+        pytest.param("{plugins: {deny: ['nope']}}", "nope", "since 'nope' is in plugins.deny. At", id="denied"),
+        pytest.param("{plugins: {enabled: false}}", "fine", "since plugins.enabled is false. At", id="all-off"),
+        pytest.param("{}", "moody", "since bootstrap failed: RuntimeError: provider said no", id="fails-at-once"),
+        pytest.param("{}", "leaky", "all 73 calls, since assemble failed: RuntimeError: provider", id="fails-later"),
+    ],
+)
+def test_a_stand_in_says_what_was_wrong_in_words_for_people(config, engine, said, run: Run, configure, lighthouse):
+    """The key that forbids it, the name that is near, or what the engine raised; nothing of how we found out."""
+    configure(config)
+
+    done = run("replay", lighthouse, "-e", engine)
+
+    assert done.returncode == 0
+    assert said in " ".join(done.stdout.split())
+    assert "quarantined" not in done.stdout
+
+
+@pytest.mark.parametrize("written", ["8k", "8K", "8_000", "8,000", "8000"])
+def test_a_budget_is_written_as_people_write_it(written, run: Run, tmp_path):
+    """With a k, with separators, or plain."""
+    done = run("replay", _session(tmp_path / "one.jsonl"), "-b", written, "--json")
+
+    assert json.loads(done.stdout)["replays"][0]["runs"][0]["budget"] == 8_000
+
+
+@pytest.mark.parametrize("command", [pytest.param("replay", id="replay"), pytest.param("engines", id="engines")])
+def test_what_is_questionable_in_the_configuration_is_warned_of(
+    command, run: Run, configure, lighthouse, monkeypatch, tmp_path
+):
+    """A mistyped key, and a file that the environment names and that is not there: one line, and in the JSON."""
+    arguments = (command, *((lighthouse,) if command == "replay" else ()))
+    configure("{plugins: {slot: {contextEngine: 'fine'}}}")
+
+    mistyped, as_json = run(*arguments), run(*arguments, "--json")
+    monkeypatch.setenv("OPENCLAW_CTX_CONFIG", str(tmp_path / "gone.json"))
+    gone = run(*arguments)
+
+    assert (mistyped.returncode, as_json.returncode, gone.returncode) == (0, 0, 0)
+    assert re.fullmatch(r"Warning: \$\.plugins\.slot: [^\n]*'slots'[^\n]*\n", mistyped.stderr)
+    assert [f"Warning: {finding}\n" for finding in json.loads(as_json.stdout)["findings"]] == [mistyped.stderr]
+    assert re.fullmatch(r"Warning: OPENCLAW_CTX_CONFIG names '[^\n]*gone\.json', [^\n]*\n", gone.stderr)
+
+
+def test_a_replay_leaves_no_quarantine_behind(spawn: Run, tmp_path):
+    """Its rows are of a process that ends: none stays in the state folder, and its folder is empty."""
+    done = spawn("replay", _session(tmp_path / "one.jsonl"), "-e", "leaky", "-e", "moody", "-b", "8k", "-b", "9k")
+
+    assert done.returncode == 0
+    assert done.stderr.count("engine.quarantined") == 4
+    assert [path for path in (tmp_path / "state").rglob("*") if path.is_file()] == []
 
 
 def test_an_engine_that_fails_is_answered_for_without_its_secrets(run: Run, lighthouse, tmp_path):
@@ -128,12 +189,27 @@ def test_a_file_that_is_no_session_is_exit_3_and_one_sentence(spawn: Run, tmp_pa
     assert re.fullmatch(line, done.stderr)
 
 
+def test_the_known_formats_are_listed_once(run: Run, tmp_path):
+    """Of many files that are no sessions the first says what is read; the others only that they are none."""
+    for name in "abc":
+        (tmp_path / name).write_text("Buy milk.\n")
+
+    done = run("replay", "a", "b", "c")
+
+    assert done.returncode == 3
+    assert done.stderr.count("claude-code") == 1
+    assert done.stderr.splitlines()[1:] == [
+        "Error: 'b' is not a session in a known format either.",
+        "Error: 'c' is not a session in a known format either.",
+    ]
+
+
 def test_the_help_lists_the_formats(run: Run):
     """Every format that this program reads, and that a plugin may add one."""
-    said = " ".join(run("replay", "--help").stdout.split())
+    said = "".join(run("replay", "--help").stdout.split())  # a name may be broken at its hyphen
 
     assert all(name in said for name in FORMATS)
-    assert "one that a plugin adds" in said
+    assert "onethatapluginadds" in said
 
 
 @pytest.mark.parametrize("bad", [pytest.param(0, id="first"), pytest.param(1, id="middle"), pytest.param(2, id="last")])
@@ -246,6 +322,52 @@ def test_a_file_that_is_no_report_of_ours_is_not_overwritten(run: Run, tmp_path)
     assert session.read_bytes() == before
 
 
+def test_a_pipe_is_no_place_for_a_report(spawn: Run, tmp_path):
+    """Said at once: it is not opened, which would wait for somebody at its other end."""
+    session, pipe = _session(tmp_path / "one.jsonl"), tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    for path in (pipe, "/dev/stdout", "-"):
+        done = spawn("replay", session, "--report", path)
+
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert "name" in done.stderr
+        assert "out.html" in done.stderr
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full on this system")
+def test_a_broken_stdout_does_not_lose_the_report(environment, lighthouse, tmp_path):
+    """The report is on disk before the table is printed."""
+    with open("/dev/full", "w") as full:  # noqa: PTH123 -- a device
+        done = subprocess.run(
+            [sys.executable, "-m", "openclaw_ctx", "replay", str(lighthouse), "--report", "out.html"],
+            cwd=tmp_path,
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert done.stderr == "Error: standard output cannot be written: No space left on device.\n"
+    assert "lighthouse.jsonl" in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
+def test_a_report_that_cannot_be_written_does_not_lose_the_table(run: Run, tmp_path):
+    """The result is printed all the same; then exit 1 and a sentence that names the report."""
+    session, name = _session(tmp_path / "one.jsonl"), f"{'x' * 245}.html"
+
+    done = run("replay", session, "--report", name)
+
+    assert done.returncode == 1
+    assert "legacy at 32,000: 3 calls" in " ".join(done.stdout.split())
+    assert "Report:" not in done.stdout
+    assert f"the report '{name}' cannot be written: file name too long." in done.stderr
+
+
 # -- terminals ------------------------------------------------------------------------------------
 
 
@@ -297,7 +419,12 @@ def test_the_progress_bar_is_for_terminals_and_goes_away(terminal, lighthouse):
 
 
 @pytest.mark.parametrize(
-    "number, code", [pytest.param(signal.SIGINT, 130, id="ctrl-c"), pytest.param(signal.SIGTERM, 143, id="terminate")]
+    "number, code",
+    [
+        pytest.param(signal.SIGINT, 130, id="ctrl-c"),
+        pytest.param(signal.SIGTERM, 143, id="terminate"),
+        pytest.param(signal.SIGHUP, 129, id="terminal-closed"),
+    ],
 )
 @pytest.mark.parametrize("engine", [pytest.param("legacy", id="built-in"), pytest.param("stuck", id="stuck")])
 def test_an_interrupted_replay_leaves_nothing_behind(number, code, engine, terminal, lighthouse, environment, tmp_path):
@@ -315,3 +442,19 @@ def test_an_interrupted_replay_leaves_nothing_behind(number, code, engine, termi
     assert (b"Interrupted." in replay.shown) == (number == signal.SIGINT)
     assert list(temporaries.iterdir()) == []
     assert list(tmp_path.glob("*out.html*")) == []
+
+
+def test_a_replay_under_nohup_outlives_its_terminal(environment, tmp_path):
+    """Who has asked that a hang-up be ignored is not ended by one."""
+    session = _session(tmp_path / "one.jsonl")
+    code = (
+        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "import openclaw_ctx.cli.main as main\n"
+        f"sys.argv = ['openclaw-ctx', 'replay', {str(session)!r}]\n"
+        "try: main.main()\n"
+        "finally: os.kill(os.getpid(), signal.SIGHUP)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")

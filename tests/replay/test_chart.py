@@ -122,3 +122,21 @@ def test_the_names_of_many_runs_neither_overlap_nor_leave_the_picture(make_run):
     assert len(names) == 13
     assert all(low + 12 <= high for low, high in pairwise(heights))
     assert heights[-1] <= WIDE.height - WIDE.bottom + 5
+
+
+@given(calls=st.integers(1, 400), widths=st.lists(st.integers(1, 30), min_size=1, max_size=60))
+def test_the_labels_of_turns_are_every_so_many_th_and_never_touch(make_run, calls, widths):
+    """However uneven the turns: after the first label the numbers go up by one step, with room between them."""
+    run, turns = make_run(calls=calls), [turn for turn, width in enumerate(widths, 1) for _ in range(width)]
+    run = attrs.evolve(
+        run, calls=tuple(attrs.evolve(call, turn=turn) for call, turn in zip(run.calls, turns, strict=False))
+    )
+
+    svg = window_chart(Replay(source="s", format="f", runs=(run,), skipped=()), WIDE)
+
+    group = next(group for group in svg.iter("g") if group.get("class") == "turns")
+    labels = [(int(text.text), float(text.get("x"))) for text in group.iter("text") if text.text.isdigit()]
+    assert labels
+    assert all(right - left >= 25.9 for (_, left), (_, right) in pairwise(labels))
+    numbers = [number for number, _ in labels if number != 1 or len(labels) == 1]
+    assert len({b - a for a, b in pairwise(numbers)}) <= 1

@@ -47,7 +47,9 @@ def test_a_verdict_says_who_stood_in_and_why(make_run):
     """A substitution opens the sentence, so that nobody takes the numbers for the asked engine's."""
     run = make_run(calls=1, engine="nope", answered_by="legacy", substitution="engine is not registered.")
 
-    assert run.verdict.startswith("asked for nope, answered by legacy: engine is not registered; at 8,000: 1 call")
+    assert run.verdict.startswith(
+        "Asked for nope; legacy answered the only call, since engine is not registered. At 8,000: 1 call"
+    )
 
 
 def test_a_verdict_counts_what_each_engine_answered(make_run):
@@ -55,14 +57,34 @@ def test_a_verdict_counts_what_each_engine_answered(make_run):
     run = make_run(calls=3, substitution="assemble failed")
     run = attrs.evolve(run, calls=(run.calls[0], *(attrs.evolve(call, engine="legacy") for call in run.calls[1:])))
 
-    assert run.verdict.startswith("asked for window, answered by window (1) and legacy (2): assemble failed; ")
+    assert run.verdict.startswith("Asked for window; legacy answered 2 of 3 calls, since assemble failed. At 8,000: ")
+
+
+@pytest.mark.parametrize(
+    "engines, said",
+    [
+        pytest.param(("legacy",) * 3, "Asked for window; legacy answered all 3 calls, since x. At", id="every-call"),
+        pytest.param(("window",) * 3, "Asked for window; another stood in between its calls, since x. At", id="none"),
+        pytest.param(
+            ("window", "a", "b"), "Asked for window; a answered 1 and b answered 1 of 3 calls, since x. At", id="two"
+        ),
+    ],
+)
+def test_whoever_stood_in_is_said_in_a_sentence(make_run, engines, said):
+    """Whatever the share of the stand-ins, the opening reads as a sentence."""
+    run = make_run(calls=3, substitution="x")
+    calls = (attrs.evolve(call, engine=engine) for call, engine in zip(run.calls, engines, strict=True))
+
+    assert attrs.evolve(run, calls=tuple(calls)).verdict.startswith(said)
 
 
 def test_a_run_without_calls_has_a_verdict(make_run):
     """Nothing is divided by the number of calls."""
     run = make_run(calls=0)
 
-    assert run.verdict == "window at 8,000: no model calls."
+    assert run.verdict == (
+        "window at 8,000: no model calls, since the recording holds no reply of a model to anything."
+    )
     assert (run.peak_tokens, run.mean_tokens, run.percentile("assemble", 95)) == (0, 0.0, None)
 
 
@@ -129,6 +151,8 @@ def test_foreign_text_is_cleaned_in_json_and_verdicts(make_run):
         pytest.param(899, 900, "99%", id="nearly-all-is-not-all"),
         pytest.param(901, 900, ">100%", id="just-over-is-over"),
         pytest.param(900, 900, "100%", id="all"),
+        pytest.param(999, 100, "999%", id="the-most-that-is-written"),
+        pytest.param(1_397_900, 1, ">999%", id="more-than-fits"),
         pytest.param(0, 0, "-", id="of-nothing"),
     ],
 )

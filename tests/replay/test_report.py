@@ -187,6 +187,35 @@ def test_a_very_long_session_stays_below_three_megabytes(make_run, calls_per_tur
     assert "Per turn" in text
 
 
+def test_a_page_of_several_sessions_opens_with_a_list_of_them(make_run):
+    """Each entry leads to its session, and marks what went otherwise than asked; a single session needs none."""
+    good, over = replay_of(make_run(calls=9), source="a.jsonl"), replay_of(make_run(calls=9, budget=50), source="b")
+
+    text = render_report([good, over], generated_at=NOW)
+
+    links = re.findall(r'<li><a href="#([^"]+)">([^<]+)</a>(.*?)</li>', text)
+    assert [(name, "over budget" in mark) for _, name, mark in links] == [("a.jsonl", False), ("b", True)]
+    assert re.findall(r'<article id="([^"]+)"', text) == [anchor for anchor, _, _ in links]
+    assert "<nav" not in render_report([good], generated_at=NOW)
+
+
+def test_a_session_without_calls_gets_a_short_section(make_run):
+    """It says why, with no empty chart and no table of zeros."""
+    text = render_report([replay_of(make_run(calls=0))], generated_at=NOW)
+
+    assert "There is no window to draw, since the recording holds no reply of a model" in text
+    assert "<table" not in text
+    assert "<svg" not in text
+
+
+def test_the_page_says_why_the_last_prompt_counts_fewer_messages(make_run):
+    """The reply to the last call is of the session and in no prompt: both numbers stand there, and why they differ."""
+    text = render_report([replay_of(make_run(calls=9))], generated_at=NOW)
+
+    assert "of 18 in the last prompt" in text
+    assert "the last one counts neither its reply nor what follows" in text
+
+
 def test_the_page_says_when_it_was_made(make_run):
     """The moment is the caller's, so the same replay makes the same page."""
     replays = [replay_of(make_run(calls=3))]

@@ -47,6 +47,61 @@ def test_nothing_is_wider_than_eighty_columns(terminal, make_run, calls, runs, r
     assert "…" not in text
 
 
+@settings(deadline=None)
+@given(
+    width=st.sampled_from([30, 39, 45, 50, 52, 60, 70]),
+    calls=st.sampled_from([1, 9, 90]),
+    rows=st.booleans(),
+    hooks=st.integers(0, 6),
+    budget=st.sampled_from([1, 8_000, None]),
+)
+def test_a_narrow_terminal_gets_fewer_columns_not_shreds(terminal, make_run, width, calls, rows, hooks, budget):
+    """Down to 30 columns no number and no heading is cut or broken: bar and columns go first."""
+    run = make_run(calls=calls, budget=budget, hooks=HOOKS[:hooks])
+
+    text = shown(terminal, [replay_of(run, source="s")], width=width, rows=rows)
+
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+    assert "…" not in text
+    table = [line for line in text.splitlines() if re.match(r" *\d+ ", line)]
+    assert len([line for line in table if re.fullmatch(r"[ \d,.%<>█▏▎▍▌▋▊▉-]+", line)]) >= min(calls, 3)
+    assert "kept" in text
+    assert "prompt" in text
+
+
+def test_a_bar_gives_way_to_columns_at_sixty(terminal, make_run):
+    """At 60 columns there are all figures of a call and no bar; at 80 the bar is back."""
+    replay = replay_of(make_run(calls=9))
+
+    narrow, wide = shown(terminal, [replay], width=60), shown(terminal, [replay], width=80)
+
+    assert "█" not in narrow
+    assert "█" in wide
+    assert "compac-" in narrow
+
+
+def test_a_long_name_of_a_file_leaves_the_rest_of_the_title(terminal, make_run):
+    """The middle of the name goes; both its ends, the format and the number of messages stay."""
+    (title, *_) = shown(terminal, [replay_of(make_run(calls=1), source=f"2026-{'x' * 99}静默-end.jsonl")]).splitlines()
+
+    assert re.fullmatch(r"2026-x+…x+静默-end\.jsonl  pi, 2 messages ─*", title)
+    assert cell_len(title) <= 80
+
+
+def test_one_message_is_not_many(terminal, make_run):
+    """The title counts in the singular too."""
+    run = attrs.evolve(make_run(calls=0), messages=1)
+
+    assert "pi, 1 message ─" in shown(terminal, [replay_of(run)])
+
+
+def test_a_budget_that_every_prompt_exceeds_does_not_widen_the_table(terminal, make_run):
+    """More than 999% is written as that, with a space before it."""
+    text = shown(terminal, [replay_of(make_run(calls=9, budget=1))])
+
+    assert " >999%" in text
+
+
 @pytest.mark.parametrize("width", [pytest.param(80, id="narrow"), pytest.param(200, id="wide")])
 def test_several_runs_stand_side_by_side(terminal, make_run, width):
     """One row per engine and budget, with what each came to, at any width."""
