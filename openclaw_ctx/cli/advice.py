@@ -1,12 +1,17 @@
 """What to do about an engine that does not serve."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
-from openclaw_ctx.host import EngineOffer, MirrorRow, Policy, Selection
+from openclaw_ctx.host import EngineOffer, Policy, Selection
 
 from .speech import clean_text
 
 __all__ = ["advise", "barring", "explain_row", "nearest", "unsettled"]
+
+
+# A MirrorRow. Its module brings the transcripts along, and most starts have no row.
+_Row: TypeAlias = Any
 
 
 def advise(selection: Selection, offered: Iterable[str]) -> str | None:
@@ -35,12 +40,12 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return clean_text(lowered[near[0]]) if near else None
 
 
-def barring(engine_id: str, rows: Iterable[MirrorRow]) -> MirrorRow | None:
+def barring(engine_id: str, rows: Iterable[_Row]) -> _Row | None:
     """Return the quarantine by which a process that is known to live bars the engine."""
     return next((row for row in rows if row.record.engine_id == engine_id and row.verified), None)
 
 
-def explain_row(row: MirrorRow) -> str:
+def explain_row(row: _Row) -> str:
     """Say where, in what and why a row's engine is quarantined."""
     where = f"process {row.pid}" if row.verified else f"process {row.pid}, which cannot be verified"
     return clean_text(f"quarantined in {where} during {row.record.operation}: {row.record.reason}")
