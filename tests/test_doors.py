@@ -47,7 +47,7 @@ def test_without_a_configuration_the_policy_is_that_of_an_empty_one():
     assert Policy() == policy_from(Settings())
 
 
-def test_listing_engines_loads_nothing_that_it_does_not_need():
+def test_listing_engines_loads_nothing_that_it_does_not_need(tmp_path, monkeypatch):
     """Its start is part of its use: no schema, no contract classes, no patterns, no importlib.metadata."""
     code = """
 import sys
@@ -61,6 +61,10 @@ heavy = {"asyncio", "email", "importlib.metadata", "msgspec", "pluggy", "psutil"
 heavy |= {"openclaw_ctx.config.schema", "openclaw_ctx.contract.message", "openclaw_ctx.log.mask"}
 print(sorted(heavy & set(sys.modules)))
 """
+    # A variable that names no file is worth a warning, and that has to be worded.
+    monkeypatch.delenv("OPENCLAW_CTX_CONFIG")
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ended.stdout.splitlines()[-1] == "[]"
