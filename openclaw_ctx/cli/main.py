@@ -9,6 +9,7 @@ line or the configuration cannot be used; 3 a file is no session that is known;
 import contextlib
 import importlib
 import io
+import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -121,10 +122,11 @@ def _explain(error: Exception) -> int | None:
 
     if not isinstance(error, OpenClawCtxError | OSError):
         return None
-    if isinstance(error, OSError) and error.filename is None:
-        complain(
-            f"standard output cannot be written: {error.strerror or error}."
-        )  # whatever else is written has a name
+    if isinstance(error, OSError) and error.filename is None:  # whatever else is written has a name
+        complain(f"standard output cannot be written: {error.strerror or error}.")
+        # What is left in its buffer would be tried again at exit, and complained of in Python's words.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     else:
         complain(error)
     if isinstance(error, UnknownFormatError):
