@@ -419,11 +419,10 @@ async def _starts(options: Options, sizes: _Sizes) -> AsyncIterator[Row]:
     _write_distributions(site, sizes.distributions)
     home.mkdir()
     package = Path(openclaw_ctx.__file__).parent.parent
-    environment = {
-        **os.environ,
-        "OPENCLAW_CTX_CONFIG": str(home / "openclaw.json"),
-        "OPENCLAW_CTX_STATE_DIR": str(home / "state"),
-    }
+    environment = {name: value for name, value in os.environ.items() if name != "OPENCLAW_CTX_CONFIG"}
+    # A new user's: no configuration, and no variable that names one, for that would be worth a warning.
+    environment |= {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "OPENCLAW_CTX_STATE_DIR": str(home / "state")}
+    config = home / "openclaw-ctx" / "openclaw.json"
 
     def process(*arguments: str, path: Sequence[Path] = (), lines: int = 0) -> Sample:
         own = {**environment, "PYTHONPATH": os.pathsep.join(map(str, (package, *path)))}
@@ -457,8 +456,8 @@ async def _starts(options: Options, sizes: _Sizes) -> AsyncIterator[Row]:
         "a process that calls importlib.metadata.entry_points()",
     )
     yield Row(work=work, ours_ms=took["ours"], peer=peer, peer_ms=took["peer"], target=1.5)
-    config = {"plugins": {"slots": {"contextEngine": "acme_000"}}}
-    home.joinpath("openclaw.json").write_text(json.dumps(config), encoding="utf-8")
+    config.parent.mkdir()
+    config.write_text(json.dumps({"plugins": {"slots": {"contextEngine": "acme_000"}}}), encoding="utf-8")
     took = await in_turn({"ours": engines, "peer": entry_points}, rounds=sizes.rounds)
     yield Row(work=f"{work}, with a configuration file", ours_ms=took["ours"], peer=peer, peer_ms=took["peer"])
 
