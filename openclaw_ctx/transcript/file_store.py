@@ -143,7 +143,8 @@ class Transcript:
     def nearest_on_branch(self, entry_id: EntryId) -> EntryId | None:
         """Return the entry itself or its nearest ancestor whose message is on the active branch, if any."""
         messages = self._branch.messages
-        if messages and messages[-1].id == entry_id:
+        # From the end: each turn asks for the entry that was told last, which stands just before it.
+        if entry_id in self._by_id and any(entry.id == entry_id for entry in reversed(messages)):
             return entry_id
         active = {entry.id for entry in messages}
         return next((entry.id for entry in reversed(walk(self._entries, entry_id)) if entry.id in active), None)

@@ -377,3 +377,24 @@ def test_no_file_is_held_after_a_refused_opening(tmp_path: Path) -> None:
 
     with opened(path) as transcript:
         assert texts(transcript.history) == ["still ours"]
+
+
+def test_an_entry_near_the_end_is_found_from_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn asks where the engine was told last: that must not cost the length of the history."""
+    with opened(tmp_path / "s.jsonl") as transcript:
+        ids = [transcript.append(say(str(number))).entry_id for number in range(50)]
+        looked_at: list[object] = []
+
+        class Counting(list):
+            def __iter__(self):
+                pytest.fail("from the beginning")
+
+            def __reversed__(self):
+                for entry in super().__reversed__():
+                    looked_at.append(entry)
+                    yield entry
+
+        monkeypatch.setattr(transcript._branch, "messages", Counting(transcript._branch.messages))
+
+        assert transcript.nearest_on_branch(ids[-3]) == ids[-3]
+        assert len(looked_at) == 3
