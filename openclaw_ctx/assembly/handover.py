@@ -7,10 +7,7 @@ what it was given, so a crash in between hands it over again rather than never;
 ``entry_id`` tells an engine what it has already.
 """
 
-import contextlib
 import json
-import os
-import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -18,6 +15,7 @@ import attrs
 
 from openclaw_ctx.contract import EntryId, SessionId
 from openclaw_ctx.log import describe_error, get_logger
+from openclaw_ctx.transcript import replace_file
 
 __all__ = ["HandOver", "Mark"]
 
@@ -61,17 +59,11 @@ class HandOver:
 
     def _write(self) -> None:
         rows = {name: {"sessionId": m.session_id, "entryId": m.entry_id} for name, m in self._marks.items()}
-        temporary = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}.tmp")
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as out:  # noqa: PTH123 -- the mode is given at creation
-                json.dump({"version": 1, "engines": rows}, out)
-            temporary.replace(self._path)
+            replace_file(self._path, json.dumps({"version": 1, "engines": rows}).encode())
         except OSError as error:
             # The turn goes on: an engine that is told twice can bear it, and after a restart it may be.
             _log.warning("handover.unwritten", path=str(self._path), reason=describe_error(error))
-            with contextlib.suppress(OSError):
-                temporary.unlink()
 
 
 def _read(path: Path) -> dict[str, Mark]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib.metadata
-import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from openclaw_ctx.log import clean_text, configure_console
 from openclaw_ctx.replay import REPORT_MARK, Replay, render, render_report, replay_session
 from openclaw_ctx.replay import Progress as Report
 from openclaw_ctx.replay import as_json as data_of
+from openclaw_ctx.transcript import replace_file
 from openclaw_ctx.transcript.importers import ENTRY_POINT_GROUP, FORMATS, import_session
 
 from .options import TOKENS, config_option, engine_id, json_option, state_option
@@ -205,20 +205,9 @@ def _write_report(path: Path, replays: Sequence[Replay], problems: list[tuple[in
     """Write the report before anything is printed, so that a broken stdout does not lose it; return whether it is."""
     text = render_report(replays, generated_at=datetime.now().astimezone())
     try:
-        _put(path, text)
+        replace_file(path, text.encode())
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         problems.append((_EXIT_FAILED, complain(f"the report {str(path)!r} cannot be written: {reason}.")))
         return False
     return True
-
-
-def _put(path: Path, text: str) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as out:  # noqa: PTH123 -- the mode is given at creation
-            out.write(text)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)  # there is one only where it did not become the report

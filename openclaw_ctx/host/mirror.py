@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import attrs
 
-from openclaw_ctx.transcript import make_private_folder, safe_name
+from openclaw_ctx.transcript import make_private_folder, replace_file, safe_name
 
 __all__ = ["MirrorRow", "QuarantineMirror", "QuarantineRecord"]
 
@@ -89,17 +89,12 @@ class QuarantineMirror:
             "processToken": _TOKEN,
         }
         path = self._path(record.engine_id)
-        temporary = path.with_suffix(f".{secrets.token_hex(4)}.tmp")
         try:
             make_private_folder(self.folder)
             if not self._make_room(path):
                 return False
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as out:  # noqa: PTH123 -- the mode is given at creation
-                json.dump(row, out)
-            temporary.replace(path)
+            replace_file(path, json.dumps(row).encode())
         except OSError:
-            self._remove(temporary)
             return False
         return True
 

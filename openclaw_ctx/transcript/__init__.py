@@ -5,7 +5,7 @@ from .file_store import Transcript, new_session_id
 from .history import History
 from .lock import WriterLock
 from .pairing import PairRepair, pairs_are_whole, repair_pairs
-from .paths import make_private_folder, safe_name
+from .paths import make_private_folder, replace_file, safe_name
 from .rewrite import rewrite
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "new_session_id",
     "pairs_are_whole",
     "repair_pairs",
+    "replace_file",
     "rewrite",
     "safe_name",
 ]

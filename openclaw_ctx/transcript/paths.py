@@ -3,13 +3,14 @@
 import hashlib
 import os
 import re
+import secrets
 import stat
 from pathlib import Path
 from typing import Final
 
 from openclaw_ctx.log import get_logger
 
-__all__ = ["make_private_folder", "safe_name"]
+__all__ = ["make_private_folder", "replace_file", "safe_name"]
 
 _log = get_logger()
 _WARNED_OF: Final[set[str]] = set()
@@ -53,3 +54,23 @@ def _warn_if_exposed(folder: str) -> None:
         return
     _WARNED_OF.add(folder)
     _log.warning("folder.exposed", path=folder, mode=f"{mode:04o}")
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """
+    Put *data* in the place of *path*, readable by this user alone: whole, or not at all.
+
+    Another process sees the old file or the new one. It is not synced: what a
+    power cut may take back belongs here.
+
+    Raises:
+        OSError: It could not be written; *path* is as it was, and nothing is left beside it.
+    """
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "wb") as out:  # noqa: PTH123 -- the mode is given at creation
+            out.write(data)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)  # there is one only where it did not come into its place

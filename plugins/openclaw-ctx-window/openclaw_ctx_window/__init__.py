@@ -125,11 +125,6 @@ class WindowEngine:
         return (*opening, *kept), spent
 
 
-def _opens_turn(messages: Sequence[Message], index: int) -> bool:
-    """Whether a turn begins here: at the first of the user messages that stand together."""
-    return isinstance(messages[index], UserMessage) and not (index and isinstance(messages[index - 1], UserMessage))
-
-
 def _turn_in_groups(messages: Sequence[Message]) -> tuple[Message | None, list[list[Message]]]:
     """Return the newest user message, and what follows it in groups that must stay whole, newest first."""
     groups: list[list[Message]] = []
