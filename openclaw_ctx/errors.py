@@ -20,8 +20,12 @@ Everything that openclaw-ctx raises on purpose, by whose fault it is.
     ├── ModelError                      the provider
     │   └── ModelUnavailableError
     ├── SessionClosedError              the embedding program
-    └── TranscriptError                 a file on disk
+    └── TranscriptError                 a session on disk
+        ├── EntryNotFoundError
+        ├── ReadOnlyTranscriptError     the embedding program
         ├── SessionBusyError
+        ├── SessionExistsError
+        ├── SessionNotFoundError
         ├── TranscriptFormatError
         └── UnknownFormatError
 
@@ -43,14 +47,18 @@ __all__ = [
     "EngineIdTakenError",
     "EngineLoadError",
     "EngineNotRegisteredError",
+    "EntryNotFoundError",
     "HostIncompatibleError",
     "InvalidOwnerError",
     "ModelError",
     "ModelUnavailableError",
     "OpenClawCtxError",
+    "ReadOnlyTranscriptError",
     "RegistryError",
     "SessionBusyError",
     "SessionClosedError",
+    "SessionExistsError",
+    "SessionNotFoundError",
     "SubstitutionRefusedError",
     "TranscriptError",
     "TranscriptFormatError",
@@ -267,6 +275,30 @@ class TranscriptError(OpenClawCtxError):
 
 
 @attrs.define(eq=False, repr=False, slots=False)
+class EntryNotFoundError(TranscriptError):
+    """A transcript has no such entry, or has it on another branch."""
+
+    path: str
+    entry_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"Transcript {self.path!r} has no entry {self.entry_id!r} on the branch that this is about. "
+            f"'openclaw-ctx sessions tree' shows what it has."
+        )
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class ReadOnlyTranscriptError(TranscriptError):
+    """Something was to be written to a transcript that was opened for reading."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"Transcript {self.path!r} was opened for reading. Open the session for writing to change it."
+
+
+@attrs.define(eq=False, repr=False, slots=False)
 class SessionBusyError(TranscriptError):
     """Another writer holds the transcript."""
 
@@ -279,6 +311,30 @@ class SessionBusyError(TranscriptError):
             f"Transcript {self.path!r} is being written by {self.holder} "
             f"(waited {self.waited_seconds:g} s). Close that session, or raise session.writeLock.acquireTimeoutMs."
         )
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class SessionExistsError(TranscriptError):
+    """A session was to be made under a key that has one."""
+
+    key: str
+
+    def __str__(self) -> str:
+        return f"There is a session {self.key!r} already. Choose another key, or archive that session first."
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class SessionNotFoundError(TranscriptError):
+    """No session, or archive of one, goes by a name; or several do, which are listed."""
+
+    name: str
+    where: str
+    several: Sequence[str]
+
+    def __str__(self) -> str:
+        if self.several:
+            return f"{self.name!r} means several sessions in {self.where!r}: {', '.join(map(repr, self.several))}."
+        return f"There is no session {self.name!r} in {self.where!r}. 'openclaw-ctx sessions list' shows what there is."
 
 
 @attrs.define(eq=False, repr=False, slots=False)
