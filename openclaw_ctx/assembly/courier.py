@@ -60,7 +60,7 @@ class Courier:
         self._descriptor = descriptor
         self._turn_end_seconds = turn_end_seconds
         self._running = running
-        self._handover = HandOver(transcript.path)
+        self._handover = HandOver(transcript)
         self._met: tuple[str, int] | None = None
 
     async def introduce(self) -> Serving:

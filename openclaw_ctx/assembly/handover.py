@@ -1,7 +1,7 @@
 """
 How far each engine has been told of a session.
 
-One small file beside the transcript: by engine id, the last entry that the
+A small note beside the transcript: by engine id, the last entry that the
 engine was handed, and in which transcript. Written after the engine has taken
 what it was given, so a crash in between hands it over again rather than never;
 ``entry_id`` tells an engine what it has already.
@@ -9,13 +9,12 @@ what it was given, so a crash in between hands it over again rather than never;
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import attrs
 
 from openclaw_ctx.contract import EntryId, SessionId
 from openclaw_ctx.log import describe_error, get_logger
-from openclaw_ctx.transcript import replace_file
+from openclaw_ctx.transcript import Transcript
 
 __all__ = ["HandOver", "Mark"]
 
@@ -33,9 +32,9 @@ class Mark:
 class HandOver:
     """The marks of one session."""
 
-    def __init__(self, transcript: Path) -> None:
-        self._path = transcript.with_name(transcript.name + ".handover")
-        self._marks: dict[str, Mark] = _read(self._path)
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self._marks: dict[str, Mark] = _read(transcript.note())
 
     def mark(self, engine_id: str) -> Mark | None:
         """Return how far the engine was told, or ``None`` for one that never met the session."""
@@ -60,18 +59,18 @@ class HandOver:
     def _write(self) -> None:
         rows = {name: {"sessionId": m.session_id, "entryId": m.entry_id} for name, m in self._marks.items()}
         try:
-            replace_file(self._path, json.dumps({"version": 1, "engines": rows}).encode())
+            self._transcript.set_note(json.dumps({"version": 1, "engines": rows}).encode())
         except OSError as error:
             # The turn goes on: an engine that is told twice can bear it, and after a restart it may be.
-            _log.warning("handover.unwritten", path=str(self._path), reason=describe_error(error))
+            _log.warning("handover.unwritten", path=str(self._transcript.path), reason=describe_error(error))
 
 
-def _read(path: Path) -> dict[str, Mark]:
-    # A file that makes no sense counts as none: the engine is told again, which it can bear.
+def _read(note: bytes | None) -> dict[str, Mark]:
+    # One that makes no sense counts as none: the engine is told again, which it can bear.
     try:
-        rows = json.loads(path.read_bytes())["engines"]
+        rows = json.loads(note or b"{}")["engines"]
         return {str(name): _mark(row) for name, row in rows.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 

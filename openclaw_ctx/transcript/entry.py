@@ -54,7 +54,8 @@ class Entry(msgspec.Struct, gc=False):
     A line's head, where the line is, and its message once it has been read.
 
     The decoder makes these objects itself: one object a line is what a hundred
-    thousand lines can afford.
+    thousand lines can afford. ``more`` is how many lines that were written with
+    this one stand behind it.
     """
 
     type: str
@@ -64,6 +65,7 @@ class Entry(msgspec.Struct, gc=False):
     first_kept_index: int | None = msgspec.field(default=None, name="firstKeptEntryIndex")
     summary: str | None = None
     head: _MessageHead | None = msgspec.field(default=None, name="message")
+    more: int = 0
     offset: int = msgspec.field(default=-1, name=_OURS + "o")
     length: int = msgspec.field(default=0, name=_OURS + "l")
     message: Any = msgspec.field(default=None, name=_OURS + "m")
@@ -114,7 +116,7 @@ def read_entry(line: bytes) -> Entry:
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
         problem = "not an entry"
         raise ValueError(problem)  # noqa: TRY004 -- what a line holds is a value
-    message, index = data.get("message"), data.get("firstKeptEntryIndex")
+    message, index, more = data.get("message"), data.get("firstKeptEntryIndex"), data.get("more")
     hidden = isinstance(message, dict) and message.get("excludeFromContext") is True
     return Entry(
         type=data["type"],
@@ -124,6 +126,7 @@ def read_entry(line: bytes) -> Entry:
         first_kept_index=index if type(index) is int else None,
         summary=_text(data.get("summary")),
         head=_MessageHead(exclude_from_context=True) if hidden else None,
+        more=more if type(more) is int else 0,
     )
 
 

@@ -43,6 +43,7 @@ class Loaded:
         size: Bytes of the file that were read.
         torn: A last line that is no record, to be cut off before the next append.
         unfinished: The last record is whole and only its newline is missing.
+        whole: Every entry is here; else only those of the active branch that make up its context.
         outdated: Why the file must be written anew before an append: ``corrupt``
             (its header is not where it belongs), an old version such as ``v1``; empty: it need not.
     """
@@ -54,6 +55,7 @@ class Loaded:
     size: int = 0
     torn: Tail | None = None
     unfinished: bool = False
+    whole: bool = True
     outdated: str = ""
     warnings: list[str] = attrs.field(factory=list)
 
@@ -74,6 +76,7 @@ def load(file: io.FileIO) -> Loaded:
     """
     lines = _Lines()
     torn = _read(file, lines)
+    lines.finish()
     loaded = Loaded(
         entries=lines.entries, size=lines.offset, torn=torn, unfinished=lines.unfinished, warnings=lines.warnings
     )
@@ -143,6 +146,20 @@ class _Lines:
         self.unfinished = True
         return None
 
+    def take_back(self) -> Tail | None:
+        """Forget the last lines where more were to be written with them; return where they begin."""
+        entries = self.entries
+        if not entries or entries[-1].more <= 0:
+            return None
+        first = len(entries) - 1
+        while first and entries[first - 1].more == entries[first].more + 1:
+            first -= 1
+        self._warn(f"the last {len(entries) - first} lines are part of a rewrite that was cut off; passed over")
+        offset = entries[first].offset
+        del entries[first:]
+        self.unfinished = False
+        return Tail(offset, self.offset - offset)
+
     def finish(self) -> None:
         """Say how many warnings were left unsaid."""
         if self._unnamed:
@@ -176,8 +193,7 @@ def _read(file: io.FileIO, lines: _Lines) -> Tail | None:
             parts.append(chunk)
     rest = b"".join(parts)
     torn = lines.take_last(rest) if rest else None
-    lines.finish()
-    return torn
+    return lines.take_back() or torn
 
 
 def _read_odd(line: bytes) -> tuple[Entry | None, int, str]:

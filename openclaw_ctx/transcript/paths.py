@@ -1,21 +1,27 @@
 """File names from session keys: the only place where a key becomes part of a path."""
 
+import contextlib
 import hashlib
 import os
 import re
 import secrets
 import stat
+import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from openclaw_ctx.log import get_logger
 
-__all__ = ["make_private_folder", "replace_file", "safe_name"]
+__all__ = ["make_private_folder", "move_file", "replace_file", "safe_name", "write_pieces"]
 
 _log = get_logger()
 _WARNED_OF: Final[set[str]] = set()
 _SLUG_CHARS: Final = 40
 _UNSAFE = re.compile(r"[^a-z0-9]+")
+_BLOCK_BYTES: Final = 1 << 20
+# A scanner or an indexer holds a file for a moment; whoever holds it for longer means it.
+_PATIENCE_SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2)
 
 
 def safe_name(key: str) -> str:
@@ -69,8 +75,48 @@ def replace_file(path: Path, data: bytes) -> None:
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with open(descriptor, "wb") as out:  # noqa: PTH123 -- the mode is given at creation
-            out.write(data)
-        temporary.replace(path)
+        try:
+            write_pieces(descriptor, (data,))
+        finally:
+            os.close(descriptor)
+        move_file(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)  # there is one only where it did not come into its place
+
+
+def move_file(source: Path, target: Path) -> None:
+    """
+    Move *source* to *target*, replacing what is there; where another program holds one of them, try again for a while.
+
+    Raises:
+        PermissionError: Somebody still holds it, after 0.4 s; both are as they were.
+        OSError: It cannot be moved.
+    """
+    for seconds in _PATIENCE_SECONDS:
+        with contextlib.suppress(PermissionError):
+            os.replace(source, target)  # noqa: PTH105 -- tests and faults take hold of it here
+            return
+        time.sleep(seconds)
+    os.replace(source, target)  # noqa: PTH105 -- as above
+
+
+def write_pieces(descriptor: int, pieces: Iterable[bytes]) -> None:
+    """
+    Write *pieces* one behind the other, in large blocks.
+
+    Raises:
+        OSError: The disk would not take all of it.
+    """
+    block = bytearray()
+    for piece in pieces:
+        block += piece
+        if len(block) >= _BLOCK_BYTES:
+            _write_block(descriptor, block)
+            block.clear()
+    _write_block(descriptor, block)
+
+
+def _write_block(descriptor: int, block: bytearray) -> None:
+    done = 0
+    while done < len(block):
+        done += os.write(descriptor, bytes(block[done:]) if done else block)

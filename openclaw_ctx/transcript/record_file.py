@@ -19,19 +19,22 @@ from openclaw_ctx.contract import JSON, Message, UnknownMessage
 from openclaw_ctx.errors import SessionClosedError, TranscriptFormatError
 
 from .entry import Entry, decode_json, message_of
+from .paths import move_file, write_pieces
 
 __all__ = ["RecordFile", "write_new_file"]
 
 _PIECE_BYTES: Final = 1 << 20
-_FLAGS: Final = os.O_RDWR | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FLAGS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_WRITING: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT
 
 
 class RecordFile:
     """A file that is read in pieces and grows at its end; never a symbolic link."""
 
-    def __init__(self, path: Path) -> None:
-        """Open *path*, made empty and private where there is none."""
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Open *path*; for writing it is made, empty and private, where there is none."""
         self.path = path
+        self._read_only = read_only
         self._text = str(path)
         self._name = f"Transcript {self._text!r}"
         self._lock = threading.Lock()
@@ -135,9 +138,10 @@ class RecordFile:
             self.file.close()
             self._file = None
             try:
-                temporary.replace(self._text)
+                move_file(temporary, self.path)
             except OSError:
                 self._file = self._opened()
+                temporary.unlink(missing_ok=True)
                 raise
             self._file = self._opened()
             for entry, offset, length in moved:
@@ -154,7 +158,10 @@ class RecordFile:
     def _opened(self) -> io.FileIO:
         try:
             # FileIO keeps Windows from translating line ends.
-            file = io.FileIO(os.open(self._text, _FLAGS | os.O_CREAT, 0o600), "r+")
+            file = io.FileIO(
+                os.open(self._text, _FLAGS | (os.O_RDONLY if self._read_only else _WRITING), 0o600),
+                "r" if self._read_only else "r+",
+            )
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise TranscriptFormatError(self._text, "it is a symbolic link, which is never followed") from error
@@ -178,14 +185,16 @@ def write_new_file(path: Path, pieces: Iterable[bytes]) -> None:
     Write *pieces* to *path*, private and on the disk when this returns; nothing is left of it on failure.
 
     Raises:
+        FileExistsError: There is such a file, which is not touched.
         OSError: The disk would not take it.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with open(descriptor, "wb") as out:  # noqa: PTH123 -- a descriptor with its mode
-            out.writelines(pieces)
-            out.flush()
-            _sync(out.fileno())
+        try:
+            write_pieces(descriptor, pieces)
+            _sync(descriptor)
+        finally:
+            os.close(descriptor)
     except BaseException as error:
         path.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename is None:

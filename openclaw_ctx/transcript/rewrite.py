@@ -11,7 +11,7 @@ from typing import Final
 from openclaw_ctx.contract import JSON, EntryId, Replacement, RewriteResult, message_to_wire
 
 from .entry import Entry, encode_json
-from .file_store import Transcript
+from .transcript import Transcript
 
 __all__ = ["rewrite"]
 

@@ -1,10 +1,10 @@
 """
 What a store of sessions does, whatever it is made of.
 
-A store knows sessions by key. What it opens is a :class:`Transcript`, over a
-:class:`Record` of its own: lines that are read where they are and appended whole.
-Everything above a store is written against these two, and a store that keeps
-the promises below needs nothing changed there.
+A store knows sessions by key. What it opens is a :class:`~.transcript.Transcript`,
+over a :class:`~.record.Record` of its own. Everything above a store is written
+against these two, and a store that keeps the promises below needs nothing
+changed there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,11 @@ from typing import Literal, Protocol, TypeAlias
 
 import attrs
 
-from openclaw_ctx.contract import JSON, EntryId, Message, SessionId, SessionKey
+from openclaw_ctx.contract import JSON, EntryId, SessionId, SessionKey
 
-from .entry import Entry
-from .load import Loaded
 from .transcript import Transcript
 
-__all__ = ["Archive", "ArchiveReason", "Record", "Rotation", "SessionInfo", "SessionStore"]
+__all__ = ["Archive", "ArchiveReason", "Rotation", "SessionInfo", "SessionStore"]
 
 ArchiveReason: TypeAlias = Literal["bak", "reset", "deleted"]
 """Why a transcript was put aside: before a repair, for a new beginning, or for good."""
@@ -96,53 +94,6 @@ class Rotation:
     leaf_id: EntryId | None = None
     entries_written: int = 0
     entries_left: int = 0
-
-
-class Record(Protocol):
-    """
-    The lines of one transcript. Reading is for any thread, writing for one at a time.
-
-    Attributes:
-        path: Where it is; a name that no file has where there is no file.
-        header: The first line.
-        warnings: What was found wrong while reading.
-    """
-
-    path: Path
-    header: dict[str, JSON]
-    warnings: list[str]
-
-    def load(self, *, whole: bool) -> Loaded:
-        """Return what is there; not *whole*: the end of it that makes up the context will do."""
-
-    def prepare(self, *, entries: Sequence[Entry]) -> Loaded | None:
-        """
-        Bring the record into the state that an append needs; return what is there where somebody else has changed it.
-
-        Raises:
-            FileNotFoundError: The record was removed.
-        """
-
-    def append(self, lines: Sequence[Mapping[str, JSON]]) -> list[Entry]:
-        """Write whole lines, all or none, and survive the process from here on; return the entries on them."""
-
-    def message(self, entry: Entry) -> Message:
-        """Return the message of an entry, read at the first time."""
-
-    def data(self, entry: Entry) -> JSON:
-        """Return all that is on the line of an entry."""
-
-    def line(self, entry: Entry) -> bytes:
-        """Return the line itself, without its end."""
-
-    def note(self, name: str) -> bytes | None:
-        """Return the small value that somebody keeps beside the session, or ``None``."""
-
-    def set_note(self, name: str, value: bytes) -> None:
-        """Keep a small value beside the session: whole, or not at all."""
-
-    def close(self) -> None:
-        """Let go of it; what was not read yet cannot be read any more."""
 
 
 class SessionStore(Protocol):

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from openclaw_ctx.errors import SessionBusyError
+from openclaw_ctx.errors import SessionBusyError, TranscriptFormatError
 from openclaw_ctx.transcript import Transcript, WriterLock
 from tests.transcript.sessions import opened, say, texts
 
@@ -174,8 +174,8 @@ def test_a_file_that_cannot_be_opened_stays_unlocked(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.mkdir()
 
-    with contextlib.suppress(OSError), contextlib.closing(Transcript(path, lock=None, durable=False, cwd=None)):
-        pytest.fail("a folder was opened")
+    with pytest.raises(TranscriptFormatError):
+        Transcript.open(path)
 
     path.rmdir()
     with opened(path) as transcript:

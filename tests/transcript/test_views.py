@@ -90,7 +90,7 @@ def test_a_line_is_read_under_the_lock_that_closing_takes(tmp_path: Path, monkey
     path.write_bytes(as_bytes([HEADER, *chain("1", "2")]))
     held: list[bool] = []
     with opened(path) as transcript:
-        file, read_at = transcript._file, record_file._read_at
+        file, read_at = transcript._record._file, record_file._read_at
 
         def watched(*arguments: int) -> bytes:
             held.append(file._lock.locked())

@@ -1,9 +1,9 @@
 """
-A session's transcript: a JSONL v3 file that only ever grows.
+A session's transcript: a tree of lines that only ever grows, as a conversation.
 
 The tree, the order of lines and the names of fields are the reference system's,
-so that its files load here and ours load there. An append is one ``write`` of
-one line; once it returns, the kernel has it (``durable``: the disk has it).
+so that its files load here and ours load there. Where the lines are is the
+:class:`~.record.Record`'s to know.
 """
 
 import contextlib
@@ -12,8 +12,7 @@ import secrets
 import threading
 import time
 import uuid
-import weakref
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -31,17 +30,16 @@ from openclaw_ctx.contract import (
     UnknownMessage,
     message_to_wire,
 )
-from openclaw_ctx.errors import TranscriptFormatError
+from openclaw_ctx.errors import EntryNotFoundError
 
-from .entry import LINE_KEYS, Entry, encode_json, message_of, read_entry
+from .entry import LINE_KEYS, Entry, message_of
+from .file_record import FileRecord
 from .history import History
-from .load import VERSION, load
-from .lock import WriterLock
-from .paths import make_private_folder
-from .record_file import RecordFile, write_new_file
+from .load import VERSION, Loaded
+from .record import Record
 from .tree import Branch, walk
 
-__all__ = ["Transcript", "new_session_id"]
+__all__ = ["Transcript", "iso_time", "new_header", "new_session_id"]
 
 # What stands on a line of its own rather than in a ``message``, and the line's type.
 _OWN_LINES: Final = {CustomMessage: "custom_message", BranchSummaryMessage: "branch_summary"}
@@ -50,28 +48,42 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 class Transcript:
     """
-    One session's record on disk, held open by its one writer.
+    One session's record, held open by its one writer.
 
     ``history`` is the context that a model would be sent: from the last
     compaction's summary on. ``record()`` is everything. Both are views, to be
     read in any thread; everything else is one thread's at a time.
+
+    A long transcript that was compacted is opened from its end: what lies before
+    the context is read when somebody asks for it, once.
     """
 
-    def __init__(self, path: Path, *, lock: WriterLock | None, durable: bool, cwd: str | None) -> None:
-        self.path = path
-        self._lock = lock
+    def __init__(
+        self,
+        record: Record,
+        *,
+        header: Mapping[str, JSON] | None = None,
+        closing: "Callable[[Transcript], None] | None" = None,
+    ) -> None:
+        """
+        Make a conversation of a record's lines.
+
+        Args:
+            record: The lines. Closed with the transcript.
+            header: For one that is empty; see :func:`new_header`.
+            closing: Told before the record is closed.
+        """
+        self._record = record
+        self._closing = closing
+        self._new = header
+        self._header: Mapping[str, JSON] | None = None
         self._warnings: list[str] = []
-        self._durable = durable
-        self._cwd = cwd
-        self._header: JSON = None
         self._renamed: dict[EntryId, EntryId] = {}
-        self._retired: weakref.WeakSet[RecordFile] = weakref.WeakSet()
         self._writing = threading.RLock()
-        self._file = RecordFile(path)
         try:
-            self._load()
+            self._take(record.load(whole=False))
         except BaseException:
-            self._file.close()
+            record.close()
             raise
 
     @classmethod
@@ -79,7 +91,7 @@ class Transcript:
         cls, path: Path, *, durable: bool = False, timeout_seconds: float = 0.0, cwd: str | None = None
     ) -> "Transcript":
         """
-        Open *path* for appending; begin a session where there is no file.
+        Open the file at *path* for appending; begin a session where there is none.
 
         Args:
             path: The JSONL file. Its folder is made, private, where it is missing.
@@ -92,21 +104,25 @@ class Transcript:
             TranscriptFormatError: The path is a symbolic link or no plain file.
             OSError: The operating system refuses folder or file; it names the one.
         """
-        make_private_folder(path.parent)
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise TranscriptFormatError(str(path), "it is not a plain file, and a transcript never follows links")
-        lock = WriterLock(path)
-        lock.acquire(timeout_seconds=timeout_seconds)
-        try:
-            return cls(path, lock=lock, durable=durable, cwd=cwd)
-        except BaseException:
-            lock.release()
-            raise
+        record = FileRecord.open(path, durable=durable, timeout_seconds=timeout_seconds)
+        return cls(record, header=new_header(cwd=cwd))
+
+    @property
+    def path(self) -> Path:
+        """The file; a name that no file has where the store keeps no files."""
+        return self._record.path
+
+    @property
+    def header(self) -> Mapping[str, JSON]:
+        """The first line: session id, time, folder, and where it goes on from."""
+        if self._header is None:
+            self._header = self._new if self._new is not None else new_header()
+        return self._header
 
     @property
     def session_id(self) -> SessionId:
         """Names this transcript, whatever file it is in."""
-        return SessionId(self._header["id"])
+        return SessionId(self.header["id"])
 
     @property
     def leaf_id(self) -> EntryId | None:
@@ -122,31 +138,66 @@ class Transcript:
     def history(self) -> History:
         """The context: the last summary and what follows it. O(1)."""
         context = self._branch.context
-        return History(context, self._file.message, 0, len(context))
+        return History(context, self._record.read, 0, len(context))
 
     @property
     def summarised_count(self) -> int:
         """How many messages of the record the last summary stands for."""
+        self._read_whole()
         return self._branch.summarised
+
+    @property
+    def name(self) -> str | None:
+        """The title that the session was given last."""
+        self._read_whole()
+        told = next((entry for entry in reversed(self._entries) if entry.type == "session_info"), None)
+        name = None if told is None else self._record.data(told).get("name")
+        return name if isinstance(name, str) and name else None
+
+    @property
+    def labels(self) -> dict[EntryId, str]:
+        """The label of each entry that has one."""
+        self._read_whole()
+        labels: dict[EntryId, str] = {}
+        for entry in self._entries:
+            if entry.type == "label":
+                data = self._record.data(entry)
+                target, label = data.get("targetId"), data.get("label")
+                if isinstance(target, str):
+                    labels.pop(EntryId(target), None)
+                    if isinstance(label, str) and label:
+                        labels[EntryId(target)] = label
+        return labels
 
     def record(self, *, after: EntryId | None = None, limit: int | None = None) -> History:
         """Return the messages of the active branch behind *after*, summarised ones too; an unknown id: all."""
+        start = self._position_after(after)
         messages = self._branch.messages
-        start = self._position_after(after) if after is not None else 0
         stop = len(messages) if limit is None else min(len(messages), start + max(0, limit))
-        return History(messages, self._file.message, start, stop)
+        return History(messages, self._record.read, start, stop)
+
+    def entries(self) -> Iterator[tuple[Entry, JSON]]:
+        """Yield every entry of every branch in the order of the record, with all that is on its line."""
+        self._read_whole()
+        for entry in list(self._entries):
+            yield entry, self._record.data(entry)
+
+    def active_branch(self) -> Sequence[Entry]:
+        """Return the entries from the root to the leaf."""
+        self._read_whole()
+        return tuple(self._branch.path)
 
     def has_entry(self, entry_id: EntryId) -> bool:
         """Return whether a line of the active branch has this id; the newest are looked at first."""
-        return entry_id in self._by_id and any(entry.id == entry_id for entry in reversed(self._branch.path))
+        return self._find(entry_id) is not None
 
     def nearest_on_branch(self, entry_id: EntryId) -> EntryId | None:
         """Return the entry itself or its nearest ancestor whose message is on the active branch, if any."""
-        messages = self._branch.messages
-        # From the end: each turn asks for the entry that was told last, which stands just before it.
-        if entry_id in self._by_id and any(entry.id == entry_id for entry in reversed(messages)):
+        found = self._find(entry_id)
+        if found is not None and found.is_message:
             return entry_id
-        active = {entry.id for entry in messages}
+        self._read_whole()
+        active = {entry.id for entry in self._branch.messages}
         return next((entry.id for entry in reversed(walk(self._entries, entry_id)) if entry.id in active), None)
 
     def append(self, message: Message) -> Message:
@@ -164,7 +215,7 @@ class Transcript:
                 entry.message = attrs.evolve(message, entry_id=entry.id)
             else:
                 del wire["role"]
-                stamp = _iso(wire.pop("timestamp", None))
+                stamp = iso_time(wire.pop("timestamp", None))
                 entry = self._append(kind, wire, timestamp=stamp)
                 entry.message = message_of({"type": kind, "timestamp": stamp, **wire}, entry.id)
             self._branch.grow(entry)
@@ -184,11 +235,32 @@ class Transcript:
             self._branch.grow(self._append("compaction", body, entry_id=entry_id))
         return entry_id
 
+    def append_custom(self, custom_type: str, data: JSON = None) -> EntryId:
+        """Write state of somebody's own, which no model sees; return the entry's id."""
+        return self._append_state("custom", {"customType": custom_type, "data": data})
+
+    def append_label(self, target_id: EntryId, label: str | None) -> EntryId:
+        """
+        Name an entry, on whatever branch it is; ``None`` takes its name away. Return the new entry's id.
+
+        Raises:
+            EntryNotFoundError: There is no such entry.
+        """
+        if target_id not in self._by_id:
+            self._read_whole()
+        if target_id not in self._by_id:
+            raise EntryNotFoundError(str(self.path), target_id)
+        return self._append_state("label", {"targetId": target_id, **({"label": label} if label else {})})
+
+    def append_session_info(self, *, name: str) -> EntryId:
+        """Give the session a title; an empty one takes it away. Return the entry's id."""
+        return self._append_state("session_info", {"name": name})
+
     def append_branch(
         self, parent_id: EntryId | None, lines: Sequence[dict[str, JSON]], renamed: Mapping[EntryId, EntryId]
     ) -> None:
         """
-        Write *lines* behind *parent_id* and make the last one the leaf: in one write, so all or none.
+        Write *lines* behind *parent_id* and make the last one the leaf: all of them or none, whatever happens.
 
         Args:
             parent_id: On the tree; ``None`` begins a new root.
@@ -214,44 +286,43 @@ class Transcript:
         Go on from another entry; ``None`` begins a new root. Nothing is written until the next append.
 
         Raises:
-            LookupError: There is no such entry.
+            EntryNotFoundError: There is no such entry.
         """
         with self._writing:
             self._branch = self._branch_to(leaf_id)
 
     def refresh(self) -> None:
         """
-        Take in what somebody without our lock has written; the leaf is then the file's last line.
+        Take in what somebody without our lock has written; the leaf is then the last line.
 
         Raises:
-            FileNotFoundError: The file was removed.
+            FileNotFoundError: The record was removed.
         """
         with self._writing:
-            size = self._file.size_on_disk()
-            if size == self._size:
-                return
-            if size is None or self._outdated:
-                fresh = RecordFile(self.path)
-                # Views that were handed out read on where their messages are; the last of them takes the file along.
-                weakref.finalize(self._file, self._file.file.close)
-                self._retired.add(self._file)
-                self._file = fresh
-            self._load()
+            loaded = self._record.refresh()
+            if loaded is not None:
+                self._take(loaded)
 
     def rewind_steps(self, entry_id: EntryId) -> Sequence[tuple[Entry, JSON]]:
         """Return the active branch from *entry_id* to the leaf, with each line's data."""
         position = self._place_of(entry_id)
         steps = [] if position is None else self._branch.path[position:]
-        return [(entry, self._file.data(entry)) for entry in steps]
+        return [(entry, self._record.data(entry)) for entry in steps]
 
     def parent_on_branch(self, entry_id: EntryId) -> EntryId | None:
         """Return what stands before an entry on the active branch; ``None`` before its root."""
         position = self._place_of(entry_id)
+        if position == 0 and not self._whole:
+            self._read_whole()
+            position = self._place_of(entry_id)
         return self._branch.path[position - 1].id if position else None
 
     def first_message_of(self, entry_ids: Collection[str]) -> EntryId | None:
         """Return the first of these that is a ``message`` line on the active branch; found from the leaf."""
-        wanted = {entry_id for entry_id in entry_ids if entry_id in self._by_id}
+        wanted = set(entry_ids)
+        if not wanted <= self._by_id.keys():
+            self._read_whole()
+            wanted = {entry_id for entry_id in wanted if entry_id in self._by_id}
         first: EntryId | None = None
         for entry in reversed(self._branch.path):
             if not wanted:
@@ -263,7 +334,8 @@ class Transcript:
 
     def new_id(self, taken: Container[str] = ()) -> EntryId:
         """Return an id that no entry has, and that is not *taken* either."""
-        candidate = EntryId(os.urandom(4).hex())
+        # Of entries that were not read nobody knows the ids: twice the digits keep them apart.
+        candidate = EntryId(os.urandom(4 if self._whole else 8).hex())
         if candidate in self._by_id or candidate in taken:
             return EntryId(str(uuid.uuid4()))
         return candidate
@@ -273,56 +345,105 @@ class Transcript:
         found, self._warnings = self._warnings, []
         return found
 
-    def close(self) -> None:
-        """Let go of file and lock. Views that were handed out can no longer read what they have not read."""
+    def note(self) -> bytes | None:
+        """Return the small value that a host keeps beside the session, or ``None``."""
+        return self._record.note()
+
+    def set_note(self, value: bytes) -> None:
+        """
+        Keep a small value beside the session: whole, or not at all.
+
+        Raises:
+            OSError: It could not be kept.
+        """
+        self._record.set_note(value)
+
+    def adopt(self, record: Record) -> None:
+        """
+        Go on in *record*, which holds the same conversation; views of the old one stay readable.
+
+        The old record's lock is let go; where *record* cannot be read, nothing changes.
+        """
         with self._writing:
-            for file in (self._file, *self._retired):
-                file.close()
-            if self._lock is not None:
-                self._lock.release()
+            loaded = record.load(whole=False)
+            old, self._record = self._record, record
+            self._take(loaded)
+            old.retire()
+
+    def close(self) -> None:
+        """Let go of the record. Views that were handed out can no longer read what they have not read."""
+        with self._writing:
+            if self._closing is not None:
+                closing, self._closing = self._closing, None
+                closing(self)
+            self._record.close()
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def _load(self) -> None:
-        loaded = load(self._file.file)
+    def _take(self, loaded: Loaded) -> None:
+        """Take in what a record holds; its last line is the leaf."""
         self._warnings.extend(loaded.warnings)
-        self._size, self._torn, self._unfinished = loaded.size, loaded.torn, loaded.unfinished
-        self._outdated = loaded.outdated
-        self._keeps_lines = loaded.version > 1 and not loaded.rechained
-        self._entries = loaded.entries
-        self._by_id = {entry.id: entry for entry in loaded.entries}
-        self._header = loaded.header or self._header or self._new_header()
-        entries = loaded.entries
+        self._whole = loaded.whole
+        self._entries = entries = loaded.entries
+        self._by_id = {entry.id: entry for entry in entries}
+        self._header = loaded.header or self._header
         path = list(entries) if loaded.is_chain else walk(entries, entries[-1].id if entries else None)
-        self._branch = Branch(path, self._file.message)
+        self._branch = Branch(path, self._record.read)
 
-    def _new_header(self) -> dict[str, JSON]:
-        cwd = os.getcwd() if self._cwd is None else self._cwd  # noqa: PTH109 -- text goes into the header
-        return {"type": "session", "version": VERSION, "id": new_session_id(), "timestamp": _iso(), "cwd": cwd}
+    def _read_whole(self) -> None:
+        """Read what lies before the context too, where that has not been done; the leaf stays where it is."""
+        if self._whole:
+            return
+        with self._writing:
+            read = {entry.offset: entry.message for entry in self._branch.path}
+            leaf_id = self.leaf_id
+            self._take(self._record.load(whole=True))
+            for entry in self._branch.path:
+                entry.message = read.get(entry.offset)
+            if leaf_id != self.leaf_id and leaf_id in self._by_id:
+                self._branch = self._branch_to(leaf_id)
+
+    def _find(self, entry_id: EntryId) -> Entry | None:
+        """Return an entry of the active branch; the newest are looked at first."""
+        if entry_id not in self._by_id:
+            self._read_whole()
+        if entry_id not in self._by_id:
+            return None
+        return next((entry for entry in reversed(self._branch.path) if entry.id == entry_id), None)
 
     def _branch_to(self, leaf_id: EntryId | None) -> Branch:
         """Return a branch of its own that ends at an entry; what the active one shares with it is not walked again."""
         if leaf_id is None:
-            return Branch([], self._file.message)
+            self._read_whole()
+            return Branch([], self._record.read)
+        if leaf_id not in self._by_id:
+            self._read_whole()
         leaf = self._by_id.get(leaf_id)
         if leaf is None:
-            problem = f"{self.path}: no entry {leaf_id!r}"
-            raise LookupError(problem)
+            raise EntryNotFoundError(str(self.path), leaf_id)
         path = self._branch.path
         # A walk that a circle ended would end elsewhere, had it begun elsewhere.
         if path and path[0].parent_id not in self._by_id:
             for position in range(len(path) - 1, -1, -1):
                 if path[position] is leaf:
                     return self._branch.up_to(position + 1)
-        return Branch(walk(self._entries, leaf_id), self._file.message)
+                if path[position].is_boundary and not self._whole:
+                    # What an earlier boundary kept lies further back than what has been read.
+                    self._read_whole()
+                    return self._branch_to(leaf_id)
+        return Branch(walk(self._entries, leaf_id), self._record.read)
 
     def _place_of(self, entry_id: EntryId) -> int | None:
         """Return where on the active branch an entry is; from the leaf, since old ones are seldom asked for."""
+        if entry_id not in self._by_id:
+            self._read_whole()
         path = self._branch.path
         return next((i for i in range(len(path) - 1, -1, -1) if path[i].id == entry_id), None)
 
-    def _position_after(self, entry_id: EntryId) -> int:
+    def _position_after(self, entry_id: EntryId | None) -> int:
         """Return how many messages stand up to the entry; from the end, since who asks has seen most of them."""
+        if entry_id is None or entry_id not in self._by_id:
+            self._read_whole()
         path, position = self._branch.path, len(self._branch.messages)
         for entry in reversed(path) if entry_id in self._by_id else ():
             if entry.id == entry_id:
@@ -331,6 +452,12 @@ class Transcript:
         return 0
 
     # -- writing ----------------------------------------------------------------------------------
+
+    def _append_state(self, kind: str, body: dict[str, JSON]) -> EntryId:
+        with self._writing:
+            entry = self._append(kind, body)
+            self._branch.grow(entry)
+        return EntryId(entry.id or "")
 
     def _append(
         self, kind: str, body: dict[str, JSON], *, entry_id: EntryId | None = None, timestamp: str | None = None
@@ -341,84 +468,50 @@ class Transcript:
             "type": kind,
             "id": entry_id or self.new_id(),
             "parentId": self._branch.leaf_id,
-            "timestamp": timestamp or _iso(),
+            "timestamp": timestamp or iso_time(),
             **body,
         }
         return self._write([line])[0]
 
-    def _write(self, lines: Sequence[dict[str, JSON]]) -> list[Entry]:
+    def _prepare(self) -> None:
+        self.refresh()
+        self._record.prepare(self.header, self._entries)
+
+    def _write(self, lines: Sequence[Mapping[str, JSON]]) -> list[Entry]:
         """Write whole lines, all or none; return the entries on them, as they will be read again."""
-        prefix = b"\n" if self._unfinished else b""
-        if not self._size:
-            prefix = encode_json(self._header) + b"\n"
-        encoded = [encode_json(line) for line in lines]
-        offset = self._size + len(prefix)
-        data = prefix + b"\n".join(encoded) + b"\n"
-        self._file.append(data, size=self._size)
-        is_new, self._size, self._unfinished = not self._size, self._size + len(data), False
-        entries = []
-        for text in encoded:
-            entry = read_entry(text)
-            entry.offset, entry.length = offset, len(text)
-            offset += len(text) + 1
+        entries = self._record.append(self.header, lines)
+        for entry in entries:
             self._entries.append(entry)
             self._by_id[entry.id] = entry
-            entries.append(entry)
-        if self._durable:
-            self._file.sync(folder_too=is_new)
         return entries
 
-    def _prepare(self) -> None:
-        """Bring the file into the state that an append needs, after a copy of what changes."""
-        self.refresh()
-        if self._outdated:
-            self._rewrite_as_current()
-        if self._torn is not None:
-            torn = self._torn
-            self._keep_copy("torn", torn.offset, torn.length)
-            self._file.truncate(torn.offset)
-            self._size, self._torn = torn.offset, None
 
-    def _rewrite_as_current(self) -> None:
-        """Write the file anew as version 3: a copy, a temporary file, a rename."""
-        self._keep_copy(self._outdated, 0, self._size)
-        self._header = self._header | {"version": max(VERSION, self._header.get("version") or 0)}
-        moved: list[tuple[Entry, int, int]] = []
-        size = 0
+def new_header(
+    *,
+    session_id: SessionId | None = None,
+    cwd: str | None = None,
+    key: str | None = None,
+    parent: str | None = None,
+) -> dict[str, JSON]:
+    """
+    Return the first line of a new transcript.
 
-        def lines() -> Iterator[bytes]:
-            nonlocal size
-            header = encode_json(self._header) + b"\n"
-            size = len(header)
-            yield header
-            for entry in self._entries:
-                line = self._current_line(entry)
-                moved.append((entry, size, len(line)))
-                size += len(line) + 1
-                yield line + b"\n"
-
-        temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.tmp")
-        write_new_file(temporary, lines())
-        self._file.replace_by(temporary, moved)
-        self._size, self._outdated, self._torn, self._unfinished = size, "", None, False
-
-    def _current_line(self, entry: Entry) -> bytes:
-        """Return an entry's line in the newest version; its own bytes where there is nothing to change."""
-        line = self._file.line(entry)
-        if self._keeps_lines and b'"hookMessage"' not in line:
-            return line
-        data = self._file.data(entry) | {"id": entry.id, "parentId": entry.parent_id}
-        if entry.first_kept_id is not None:
-            data["firstKeptEntryId"] = entry.first_kept_id
-        data.pop("firstKeptEntryIndex", None)
-        if isinstance(data.get("message"), dict) and data["message"].get("role") == "hookMessage":
-            data["message"] = data["message"] | {"role": "custom"}
-        return encode_json(data)
-
-    def _keep_copy(self, why: str, offset: int, length: int) -> None:
-        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
-        copy = self.path.with_name(f"{self.path.name}.{why}-{stamp}-{secrets.token_hex(4)}")
-        write_new_file(copy, self._file.pieces(offset, length))
+    Args:
+        session_id: A fresh one by default.
+        cwd: The folder that the session works in; the process's by default.
+        key: The session key, by which an index is made again that was lost.
+        parent: The transcript that this one goes on from.
+    """
+    folder = os.getcwd() if cwd is None else cwd  # noqa: PTH109 -- text goes into the header
+    return {
+        "type": "session",
+        "version": VERSION,
+        "id": session_id or new_session_id(),
+        "timestamp": iso_time(),
+        "cwd": folder,
+        **({} if key is None else {"sessionKey": key}),
+        **({} if parent is None else {"parentSession": parent}),
+    }
 
 
 def new_session_id() -> SessionId:
@@ -428,7 +521,7 @@ def new_session_id() -> SessionId:
     return SessionId(str(uuid.UUID(int=value)))
 
 
-def _iso(milliseconds: float | None = None) -> str:
+def iso_time(milliseconds: float | None = None) -> str:
     """Return a moment, now by default, as lines have it; one that no calendar has is now too."""
     moment = datetime.now(UTC)
     if milliseconds is not None:

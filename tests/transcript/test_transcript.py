@@ -23,7 +23,7 @@ from openclaw_ctx.contract import (
     UserMessage,
     message_from_wire,
 )
-from openclaw_ctx.errors import OpenClawCtxError
+from openclaw_ctx.errors import EntryNotFoundError, OpenClawCtxError
 from openclaw_ctx.transcript import Transcript, rewrite
 from tests.contract.wires import MESSAGES
 from tests.transcript.sessions import HEADER, as_bytes, ids, line, new_file, opened, say, texts
@@ -338,7 +338,7 @@ def test_a_branch_from_an_entry_that_nobody_knows_is_refused(tmp_path: Path) -> 
     with opened(tmp_path / "s.jsonl") as transcript:
         transcript.append(say("a"))
 
-        with pytest.raises(LookupError, match="nobody"):
+        with pytest.raises(EntryNotFoundError, match="nobody"):
             transcript.branch("nobody")
 
         assert texts(transcript.history) == ["a"]
@@ -394,7 +394,7 @@ def test_an_entry_near_the_end_is_found_from_the_end(tmp_path: Path, monkeypatch
                     looked_at.append(entry)
                     yield entry
 
-        monkeypatch.setattr(transcript._branch, "messages", Counting(transcript._branch.messages))
+        monkeypatch.setattr(transcript._branch, "path", Counting(transcript._branch.path))
 
         assert transcript.nearest_on_branch(ids[-3]) == ids[-3]
         assert len(looked_at) == 3
