@@ -2,7 +2,8 @@
 What an engine assembled, held against the history it was given.
 
 What can be repaired is repaired and reported: a tool result without its call, a
-user's message that went missing. What cannot is a fault: no messages at all.
+message that says nothing, a user's message that went missing. What cannot is a
+fault: no messages at all.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from openclaw_ctx.contract import AssembleResult, Message, ToolResultMessage, UserMessage
-from openclaw_ctx.transcript import History, repair_pairs
+from openclaw_ctx.transcript import History, repair_message, repair_messages
 
 from .results import InvalidResult
 
@@ -49,48 +50,50 @@ def check_prompt(
         raise InvalidResult("assemble", "a History that this host did not make")
     if not messages and history:
         raise InvalidResult("assemble", f"no messages, of a history of {len(history)}")
-    repairs: list[str] = []
-    paired = repair_pairs(messages)
-    if paired.changes:
-        messages = paired.messages
-        repairs.extend(
-            f"{number} {what}"
-            for number, what in (
-                (paired.added, "missing tool result added"),
-                (paired.dropped_duplicates, "repeated tool result dropped"),
-                (paired.dropped_orphans, "tool result without its call dropped"),
-                (paired.moved, "tool result moved behind its call"),
-                (paired.renamed, "tool call renamed"),
-            )
-            if number
-        )
+    repaired = repair_messages(messages)
+    messages, repairs = repaired.messages, repaired.phrases
     asked = _last_user_message(history)
-    if asked is not None and not _holds(messages, asked):
-        messages = _with(messages, asked, history)
-        repairs.append("the turn's user message restored")
-    if not messages and not all(isinstance(message, ToolResultMessage) for message in history):
-        raise InvalidResult("assemble", f"tool results without their calls alone, of a history of {len(history)}")
-    return CheckedPrompt(messages=messages, estimated_tokens=sum(map(count, messages)), repairs=tuple(repairs))
+    if asked is not None:
+        sent = repair_message(asked) or asked
+        if not _holds(messages, asked, sent):
+            place = _place_of(asked, messages, history)
+            messages = (*messages[:place], sent, *messages[place:])
+            repairs = (*repairs, "the turn's user message restored")
+    if not messages and any(_can_be_sent(message) for message in history):
+        what = "empty messages" if repaired.left_out else "tool results without their calls"
+        raise InvalidResult("assemble", f"{what} alone, of a history of {len(history)}")
+    return CheckedPrompt(messages=messages, estimated_tokens=sum(map(count, messages)), repairs=repairs)
 
 
 def _last_user_message(history: Sequence[Message]) -> UserMessage | None:
     return next((message for message in reversed(history) if isinstance(message, UserMessage)), None)
 
 
-def _holds(messages: Sequence[Message], asked: UserMessage) -> bool:
-    """Return whether *asked* is there: itself, or written anew by an engine that keeps no entry ids."""
+def _can_be_sent(message: Message) -> bool:
+    return not isinstance(message, ToolResultMessage) and repair_message(message) is not None
+
+
+def _holds(messages: Sequence[Message], asked: UserMessage, sent: UserMessage) -> bool:
+    """
+    Return whether *asked* is there: itself, or written anew by an engine that keeps no entry ids.
+
+    Args:
+        messages: After the repair.
+        asked: As the history has it.
+        sent: As it goes into a prompt.
+    """
     return any(
         message is asked
         or (
             isinstance(message, UserMessage)
-            and (message.content == asked.content if message.entry_id is None else message.entry_id == asked.entry_id)
+            and (message.content == sent.content if message.entry_id is None else message.entry_id == asked.entry_id)
         )
         for message in reversed(messages)
     )
 
 
-def _with(messages: Sequence[Message], asked: Message, history: Sequence[Message]) -> tuple[Message, ...]:
-    """Put *asked* before the first message that the history has behind it, else at the end; no pair is parted."""
+def _place_of(asked: Message, messages: Sequence[Message], history: Sequence[Message]) -> int:
+    """Return where *asked* goes: before the first that the history has behind it, else to the end; it parts no pair."""
     later: set[object] = set()
     for message in reversed(history):
         if message is asked:
@@ -101,4 +104,4 @@ def _with(messages: Sequence[Message], asked: Message, history: Sequence[Message
     )
     while position < len(messages) and isinstance(messages[position], ToolResultMessage):
         position += 1
-    return (*messages[:position], asked, *messages[position:])
+    return position

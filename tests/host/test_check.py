@@ -13,12 +13,15 @@ from openclaw_ctx.contract import (
     CustomMessage,
     EntryId,
     Message,
+    TextBlock,
+    ThinkingBlock,
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
 )
 from openclaw_ctx.host.check import CheckedPrompt, check_prompt
 from openclaw_ctx.host.results import InvalidResult
+from openclaw_ctx.tokens import estimate_tokens
 from openclaw_ctx.transcript import Entry, History, Transcript, pairs_are_whole
 
 
@@ -86,6 +89,11 @@ def test_every_kind_of_repair_has_its_phrase(history) -> None:
     """What was done is said once each, with its number."""
     given_ = history(user("go"))
     odd = [
+        AssistantMessage(),
+        UserMessage(content=[TextBlock(text=""), TextBlock(text="look")]),
+        user(""),
+        calls("b"),
+        ToolResultMessage(tool_call_id="b", tool_name="read"),
         result("loose"),
         calls("a"),
         user("between"),
@@ -98,6 +106,10 @@ def test_every_kind_of_repair_has_its_phrase(history) -> None:
     checked = check(odd, given_)
 
     assert checked.repairs == (
+        "1 empty message left out",
+        "1 blank text block removed",
+        "1 blank user message sent as (continue)",
+        "1 empty tool result sent as (no output)",
         "1 missing tool result added",
         "1 repeated tool result dropped",
         "1 tool result without its call dropped",
@@ -120,6 +132,24 @@ def test_loose_results_alone_are_a_fault(history) -> None:
 
     with pytest.raises(InvalidResult, match="tool results without their calls alone"):
         check([given_[1]], given_)
+
+
+def test_empty_messages_alone_are_a_fault(history) -> None:
+    """Nothing is left of them, while the history has something to send."""
+    given_ = history(CustomMessage(content="note"), AssistantMessage(stop_reason="error"))
+
+    with pytest.raises(InvalidResult, match="empty messages alone, of a history of 2"):
+        check([given_[1]], given_)
+
+
+def test_a_history_of_which_nothing_can_be_sent_is_no_fault(history) -> None:
+    """No engine could do better; the legacy one answers with what is left, which is nothing."""
+    given_ = history(AssistantMessage(stop_reason="error"), result("x"), CustomMessage(content=" "))
+
+    checked = check(given_, given_)
+
+    assert (list(checked.messages), checked.estimated_tokens) == ([], 0)
+    assert checked.repairs == ("2 empty message left out", "1 tool result without its call dropped")
 
 
 def test_nothing_of_nothing_is_nothing() -> None:
@@ -202,6 +232,57 @@ def test_messages_without_ids_are_told_apart_by_their_words() -> None:
     assert [m.text for m in check([user("old")], history).messages] == ["old", "the question"]
 
 
+@pytest.mark.parametrize(
+    "kept",
+    [
+        pytest.param(lambda asked: asked, id="itself"),
+        pytest.param(lambda asked: user("what?\n\nRetrieved: ...", asked.entry_id), id="with-something-added"),
+        pytest.param(lambda _: UserMessage(content=[]), id="written-anew-without-an-id"),
+    ],
+)
+def test_a_blank_question_that_is_there_is_not_repeated(history, kept: Any) -> None:
+    """B72: it goes out as ``(continue)``, once, whatever an engine made of it."""
+    given_ = history(user("old"), AssistantMessage(content="well"), user(" \n"))
+
+    checked = check([given_[0], given_[1], kept(given_[2])], given_)
+
+    assert [m.text for m in checked.messages[:2]] == ["old", "well"]
+    assert [m.text for m in checked.messages[2:]] in (["(continue)"], ["what?\n\nRetrieved: ..."])
+
+
+def test_a_blank_question_is_put_back_as_one_that_can_be_sent(history) -> None:
+    """An engine that drops what is blank loses no turn: the question goes where the history has it, with words."""
+    given_ = history(user("old"), user(""), calls("a"), result("a"))
+
+    checked = check([given_[0], given_[2], given_[3]], given_)
+
+    assert [(m.entry_id, m.text) for m in checked.messages[:2]] == [
+        (given_[0].entry_id, "old"),
+        (given_[1].entry_id, "(continue)"),
+    ]
+    assert checked.messages[2:] == (given_[2], given_[3])
+    assert checked.repairs == ("the turn's user message restored",)
+
+
+def test_a_question_without_an_id_is_known_without_its_blanks() -> None:
+    """A history that is in no transcript yet: what was removed from the question does not make it another."""
+    asked = UserMessage(content=[TextBlock(text=""), TextBlock(text="what?")])
+
+    checked = check([UserMessage(content=list(asked.content))], [asked])
+
+    assert [m.text for m in checked.messages] == ["what?"]
+    assert checked.repairs == ("1 blank text block removed",)
+
+
+def test_tokens_are_those_of_what_is_sent(history) -> None:
+    """B02: counted behind every repair, of the messages that are left."""
+    given_ = history(user("go"), AssistantMessage(content=[ThinkingBlock(thinking="long " * 99)]), result("x"))
+
+    checked = check_prompt(AssembleResult(messages=given_), given_, count=estimate_tokens)
+
+    assert checked.estimated_tokens == estimate_tokens(user("go"))
+
+
 def test_a_history_without_a_user_needs_none(history) -> None:
     """There is no question to restore."""
     given_ = history(AssistantMessage(content="hello"), CustomMessage(content="note"))
@@ -220,10 +301,23 @@ _PARTS = st.lists(
             result("b"),
             AssistantMessage(content="t"),
             CustomMessage(content="c"),
+            user(""),
+            AssistantMessage(),
+            CustomMessage(content=" "),
+            UserMessage(content=[TextBlock(text=" "), TextBlock(text="w")]),
+            ToolResultMessage(tool_call_id="a", tool_name="read"),
         ]
     ),
     max_size=8,
 )
+
+
+def _says_nothing(message: Message) -> bool:
+    return isinstance(message, AssistantMessage | CustomMessage) and not (message.text.strip() or _calls_of(message))
+
+
+def _calls_of(message: Message) -> tuple[ToolCallBlock, ...]:
+    return message.tool_calls if isinstance(message, AssistantMessage) else ()
 
 
 @settings(max_examples=300, deadline=None)
@@ -240,21 +334,26 @@ def test_any_answer_becomes_a_prompt_that_can_be_sent(
     try:
         checked = check(messages, history)
     except InvalidResult:
-        assert all(isinstance(message, ToolResultMessage) for message in messages)
+        assert all(isinstance(message, ToolResultMessage) or _says_nothing(message) for message in messages)
         return
 
     asked = [m for m in history if isinstance(m, UserMessage)][-1:]
     assert pairs_are_whole(checked.messages)
     assert checked.estimated_tokens == len(checked.messages)
     assert all(
-        any(m.entry_id == a.entry_id or (m.entry_id is None and m.text == a.text) for m in checked.messages)
+        any(m.entry_id == a.entry_id or (m.entry_id is None and m.text == _sent(a)) for m in checked.messages)
         for a in asked
     )
+    assert all(message.text.strip() or _calls_of(message) for message in checked.messages)
     if checked.messages:
         again = check(checked.messages, history)
         assert (again.messages, again.repairs) == (checked.messages, ())
     else:
-        assert all(isinstance(message, ToolResultMessage) for message in history)
+        assert all(isinstance(message, ToolResultMessage) or _says_nothing(message) for message in history)
+
+
+def _sent(asked: UserMessage) -> str:
+    return "\n".join(b.text for b in asked.content if isinstance(b, TextBlock) and b.text.strip()) or "(continue)"
 
 
 def _fields(message: Message) -> dict[str, Any]:
