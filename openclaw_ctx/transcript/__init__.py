@@ -1,19 +1,28 @@
 """What a session is on disk, and how to read other programs' sessions."""
 
 from .entry import Entry, decode_json, encode_json
+from .file_store import FileStore
+from .header import new_session_id
 from .history import History
 from .lock import WriterLock
 from .pairing import PairRepair, pairs_are_whole, repair_pairs
 from .paths import make_private_folder, replace_file, safe_name
 from .repair import Repair, repair_message, repair_messages
 from .rewrite import rewrite
-from .transcript import Transcript, new_session_id
+from .store import Archive, ArchiveReason, Rotation, SessionInfo, SessionStore
+from .transcript import Transcript
 
 __all__ = [
+    "Archive",
+    "ArchiveReason",
     "Entry",
+    "FileStore",
     "History",
     "PairRepair",
     "Repair",
+    "Rotation",
+    "SessionInfo",
+    "SessionStore",
     "Transcript",
     "WriterLock",
     "decode_json",

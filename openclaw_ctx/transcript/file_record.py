@@ -91,6 +91,13 @@ class FileRecord:
         """Reads messages in the file that was loaded last."""
         return self._file.message
 
+    def is_at_path(self) -> bool:
+        """Return whether the file that is open is still the one at the path."""
+        try:
+            return self._file.size_on_disk() is not None
+        except FileNotFoundError:
+            return False
+
     def load(self, *, whole: bool) -> Loaded:
         """Return what is in the file."""
         tail = None if whole else load_tail(self._file.file, least_bytes=_SMALL_BYTES)

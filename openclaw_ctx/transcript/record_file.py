@@ -21,7 +21,7 @@ from openclaw_ctx.errors import SessionClosedError, TranscriptFormatError
 from .entry import Entry, decode_json, message_of
 from .paths import move_file, write_pieces
 
-__all__ = ["RecordFile", "write_new_file"]
+__all__ = ["RecordFile", "sync_folder", "write_new_file"]
 
 _PIECE_BYTES: Final = 1 << 20
 _FLAGS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -123,7 +123,7 @@ class RecordFile:
         """Return when the disk has what was written; *folder_too*: and the file's name."""
         _sync(self.file.fileno())
         if folder_too:
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
 
     def replace_by(self, temporary: Path, moved: Sequence[tuple[Entry, int, int]]) -> None:
         """
@@ -146,7 +146,7 @@ class RecordFile:
             self._file = self._opened()
             for entry, offset, length in moved:
                 entry.offset, entry.length = offset, length
-        _sync_folder(self.path.parent)
+        sync_folder(self.path.parent)
 
     def close(self) -> None:
         """Let go of the file; what was not read yet cannot be read any more."""
@@ -202,7 +202,8 @@ def write_new_file(path: Path, pieces: Iterable[bytes]) -> None:
         raise
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Return when the disk has the names in *folder*, where it can tell."""
     with contextlib.suppress(OSError):  # Windows opens no folders, and some file systems sync none
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -6,14 +6,10 @@ so that its files load here and ours load there. Where the lines are is the
 :class:`~.record.Record`'s to know.
 """
 
-import contextlib
 import os
-import secrets
 import threading
-import time
 import uuid
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +23,7 @@ from openclaw_ctx.contract import (
     EntryId,
     Message,
     SessionId,
+    SessionKey,
     UnknownMessage,
     message_to_wire,
 )
@@ -34,16 +31,27 @@ from openclaw_ctx.errors import EntryNotFoundError
 
 from .entry import LINE_KEYS, Entry, message_of
 from .file_record import FileRecord
+from .header import iso_time, new_header
 from .history import History
-from .load import VERSION, Loaded
+from .load import Loaded
 from .record import Record
+from .successor import Successor, plan_fork, plan_successor
 from .tree import Branch, walk
 
-__all__ = ["Transcript", "iso_time", "new_header", "new_session_id"]
+__all__ = ["Tally", "Transcript"]
 
 # What stands on a line of its own rather than in a ``message``, and the line's type.
 _OWN_LINES: Final = {CustomMessage: "custom_message", BranchSummaryMessage: "branch_summary"}
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@attrs.frozen(kw_only=True)
+class Tally:
+    """What has been read of the active branch: all of it where ``whole``, else its end."""
+
+    messages: int
+    compactions: int
+    name: str | None
+    whole: bool
 
 
 class Transcript:
@@ -62,19 +70,20 @@ class Transcript:
         self,
         record: Record,
         *,
+        key: SessionKey | None = None,
         header: Mapping[str, JSON] | None = None,
-        closing: "Callable[[Transcript], None] | None" = None,
     ) -> None:
         """
         Make a conversation of a record's lines.
 
         Args:
             record: The lines. Closed with the transcript.
+            key: Whose they are, where a store knows.
             header: For one that is empty; see :func:`new_header`.
-            closing: Told before the record is closed.
         """
+        self.key = key
         self._record = record
-        self._closing = closing
+        self._closing: Callable[[], None] | None = None
         self._new = header
         self._header: Mapping[str, JSON] | None = None
         self._warnings: list[str] = []
@@ -149,10 +158,20 @@ class Transcript:
     @property
     def name(self) -> str | None:
         """The title that the session was given last."""
-        self._read_whole()
-        told = next((entry for entry in reversed(self._entries) if entry.type == "session_info"), None)
-        name = None if told is None else self._record.data(told).get("name")
-        return name if isinstance(name, str) and name else None
+        told = self._name_told()
+        if told is None:
+            self._read_whole()
+            told = self._name_told()
+        return told or None
+
+    def tally(self) -> Tally:
+        """Return counts of what has been read; nothing is read for them."""
+        return Tally(
+            messages=len(self._branch.messages),
+            compactions=sum(entry.is_boundary for entry in self._branch.path),
+            name=self._name_told(),
+            whole=self._whole,
+        )
 
     @property
     def labels(self) -> dict[EntryId, str]:
@@ -358,25 +377,46 @@ class Transcript:
         """
         self._record.set_note(value)
 
-    def adopt(self, record: Record) -> None:
+    def adopt(self, record: Record, *, renamed: Mapping[EntryId, EntryId]) -> None:
         """
         Go on in *record*, which holds the same conversation; views of the old one stay readable.
 
         The old record's lock is let go; where *record* cannot be read, nothing changes.
+
+        Args:
+            record: Of the same session, open for writing.
+            renamed: By the id of an entry that it lacks, the id of the one that stands for it.
         """
         with self._writing:
             loaded = record.load(whole=False)
             old, self._record = self._record, record
             self._take(loaded)
+            self._renamed.update(renamed)
             old.retire()
+
+    def when_closed(self, tell: Callable[[], None]) -> None:
+        """Have *tell* called once, right before the record is let go."""
+        self._closing = tell
 
     def close(self) -> None:
         """Let go of the record. Views that were handed out can no longer read what they have not read."""
         with self._writing:
-            if self._closing is not None:
-                closing, self._closing = self._closing, None
-                closing(self)
-            self._record.close()
+            closing, self._closing = self._closing, None
+            try:
+                if closing is not None:
+                    closing()
+            finally:
+                self._record.close()
+
+    def plan_successor(self) -> Successor | str:
+        """Return the lines of a transcript to go on in, or why there is nothing to leave behind."""
+        self._read_whole()
+        return plan_successor(self._entries, self._branch.path, data=self._record.data, line=self._record.line)
+
+    def plan_fork(self) -> Sequence[bytes]:
+        """Return the lines of a transcript of the active branch alone."""
+        self._read_whole()
+        return plan_fork(self._entries, self._branch.path, data=self._record.data, line=self._record.line)
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -402,6 +442,12 @@ class Transcript:
                 entry.message = read.get(entry.offset)
             if leaf_id != self.leaf_id and leaf_id in self._by_id:
                 self._branch = self._branch_to(leaf_id)
+
+    def _name_told(self) -> str | None:
+        """Return the title in what has been read; empty where it was taken away."""
+        told = next((entry for entry in reversed(self._entries) if entry.type == "session_info"), None)
+        name = None if told is None else self._record.data(told).get("name")
+        return name if isinstance(name, str) else None
 
     def _find(self, entry_id: EntryId) -> Entry | None:
         """Return an entry of the active branch; the newest are looked at first."""
@@ -484,47 +530,3 @@ class Transcript:
             self._entries.append(entry)
             self._by_id[entry.id] = entry
         return entries
-
-
-def new_header(
-    *,
-    session_id: SessionId | None = None,
-    cwd: str | None = None,
-    key: str | None = None,
-    parent: str | None = None,
-) -> dict[str, JSON]:
-    """
-    Return the first line of a new transcript.
-
-    Args:
-        session_id: A fresh one by default.
-        cwd: The folder that the session works in; the process's by default.
-        key: The session key, by which an index is made again that was lost.
-        parent: The transcript that this one goes on from.
-    """
-    folder = os.getcwd() if cwd is None else cwd  # noqa: PTH109 -- text goes into the header
-    return {
-        "type": "session",
-        "version": VERSION,
-        "id": session_id or new_session_id(),
-        "timestamp": iso_time(),
-        "cwd": folder,
-        **({} if key is None else {"sessionKey": key}),
-        **({} if parent is None else {"parentSession": parent}),
-    }
-
-
-def new_session_id() -> SessionId:
-    """Return a UUID of version 7: its order is that of time."""
-    stamp = (time.time_ns() // 1_000_000) & ((1 << 48) - 1)
-    value = (stamp << 80) | (0x7 << 76) | (secrets.randbits(12) << 64) | (0b10 << 62) | secrets.randbits(62)
-    return SessionId(str(uuid.UUID(int=value)))
-
-
-def iso_time(milliseconds: float | None = None) -> str:
-    """Return a moment, now by default, as lines have it; one that no calendar has is now too."""
-    moment = datetime.now(UTC)
-    if milliseconds is not None:
-        with contextlib.suppress(OverflowError, ValueError):
-            moment = _EPOCH + timedelta(milliseconds=int(milliseconds))
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,442 @@
+"""
+Sessions as files of one folder.
+
+A session's first transcript is called by its key, and its successors by time and
+id; ``sessions.json`` says which one counts, and is made again of the transcripts
+where it is lost. Whoever holds a transcript's lock may write, move or replace it.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from openclaw_ctx.contract import JSON, EntryId, SessionId, SessionKey
+from openclaw_ctx.errors import SessionBusyError, SessionExistsError, SessionNotFoundError
+from openclaw_ctx.log import describe_error, get_logger
+
+from .archive import archive_name, parse_archive_name
+from .entry import encode_json
+from .file_record import FileRecord
+from .header import iso_time, new_header, new_session_id
+from .index import Entries, SessionIndex, primary_transcripts, rebuild
+from .lock import WriterLock
+from .paths import make_private_folder, move_file, safe_name
+from .store import Archive, ArchiveReason, Rotation, SessionInfo
+from .transcript import Transcript
+from .whole_file import count_file, describe_file, header_of, holds_something, lines_behind_header, write_whole
+
+__all__ = ["FileStore"]
+
+_log = get_logger()
+
+_MOST_TRIES: Final = 20
+_LEAST_ID_CHARS: Final = 4
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class FileStore:
+    """A :class:`~.store.SessionStore` in a folder, which is made when something is first written."""
+
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+        """
+        Keep sessions in *folder*.
+
+        Args:
+            folder: Private where it is made here.
+            durable: Whether an append returns only when the disk has it (fdatasync).
+        """
+        self.folder = folder
+        self._durable = durable
+        self._index = SessionIndex(folder)
+        self._tokens: dict[SessionKey, int] = {}
+
+    # -- one session ------------------------------------------------------------------------------
+
+    def open(self, key: SessionKey, *, cwd: str | None = None) -> Transcript:
+        """
+        Open a session for writing; begin it where there is none.
+
+        Raises:
+            SessionBusyError: Somebody else writes it.
+            TranscriptFormatError: Its path is a symbolic link or no plain file.
+            OSError: The operating system refuses folder or file.
+        """
+        for _ in range(_MOST_TRIES):
+            path = self._path_of(key)
+            record = FileRecord.open(path, durable=self._durable, note_path=self._note_path(key))
+            # Until the lock was ours somebody may have rotated the session, or put it aside.
+            if self._path_of(key) == path and record.is_at_path():
+                return self._watched(Transcript(record, key=key, header=new_header(cwd=cwd, key=key)))
+            record.close()
+        raise SessionBusyError(str(self._path_of(key)), "others, who move it all the time", 0.0)
+
+    def read(self, key: SessionKey) -> Transcript:
+        """
+        Open a session for reading, as it is now.
+
+        Raises:
+            SessionNotFoundError: There is none.
+        """
+        path = self._path_of(key)
+        try:
+            return Transcript(FileRecord(path, read_only=True, note_path=self._note_path(key)), key=key)
+        except FileNotFoundError:
+            raise SessionNotFoundError(key, str(self.folder), ()) from None
+
+    def create(
+        self, key: SessionKey, lines: Sequence[Mapping[str, JSON]], *, header: Mapping[str, JSON] | None = None
+    ) -> SessionInfo:
+        """
+        Make a session of ready lines: whole, or not at all.
+
+        Raises:
+            SessionExistsError: The key is taken.
+        """
+        first = new_header(key=key, cwd="") | {k: v for k, v in (header or {}).items() if v is not None}
+        return self._make(key, first, map(encode_json, lines))
+
+    def fork(self, key: SessionKey, new_key: SessionKey, *, at: EntryId | None = None) -> SessionInfo:
+        """
+        Make a session of the active branch of another, up to and with the entry *at*.
+
+        Raises:
+            SessionExistsError: The new key is taken.
+            SessionNotFoundError: There is no such session.
+            EntryNotFoundError: It has no such entry.
+        """
+        with contextlib.closing(self.read(key)) as transcript:
+            if at is not None:
+                transcript.branch(at)
+            header = new_header(
+                key=new_key, cwd=str(transcript.header.get("cwd") or ""), parent=transcript.path.name, forked_from=key
+            )
+            return self._make(new_key, header, transcript.plan_fork())
+
+    def rotate(self, transcript: Transcript) -> Rotation:
+        """
+        Go on in a new file without what the last compaction stands for; the old one stays as it is.
+
+        Raises:
+            OSError: It could not be written; nothing has changed.
+        """
+        key = transcript.key
+        if key is None:
+            problem = "only a transcript that a store opened can be rotated by it"
+            raise ValueError(problem)
+        transcript.refresh()
+        plan = transcript.plan_successor()
+        if isinstance(plan, str):
+            return Rotation(rotated=False, reason=plan)
+        old = transcript.path
+        session_id = new_session_id()
+        path = self.folder / f"{iso_time().replace(':', '-').replace('.', '-')}_{session_id}.jsonl"
+        header = new_header(
+            session_id=session_id,
+            cwd=str(transcript.header.get("cwd") or ""),
+            key=key,
+            parent=old.name,
+            parent_bytes=old.stat().st_size,
+        )
+        write_whole(path, header, plan.lines)
+        try:
+            record = FileRecord.open(path, durable=self._durable, note_path=self._note_path(key))
+            try:
+                self._index.update(lambda entries: _point(entries, key, path.name, session_id))
+            except BaseException:
+                record.close()
+                raise
+        except BaseException:
+            # Not in the index, so nobody goes on in it.
+            path.unlink(missing_ok=True)
+            raise
+        transcript.adopt(record, renamed=plan.renamed)
+        return Rotation(
+            rotated=True,
+            session_id=session_id,
+            path=path,
+            compaction_entry_id=plan.compaction_entry_id,
+            leaf_id=plan.leaf_id,
+            entries_written=len(plan.lines),
+            entries_left=plan.left,
+        )
+
+    def note_tokens(self, key: SessionKey, context_tokens: int) -> None:
+        """Remember what the last prompt of a session cost; written when its transcript is closed."""
+        self._tokens[key] = context_tokens
+
+    # -- all of them ------------------------------------------------------------------------------
+
+    def sessions(self) -> Sequence[SessionInfo]:
+        """Return every session, the one written last first; one that was not closed properly is read for its counts."""
+        found = [info for key, entry in self._entries().items() if (info := self._info(key, entry)) is not None]
+        return sorted(found, key=lambda info: (info.updated_at or _NEVER, info.key), reverse=True)
+
+    def find(self, name: str) -> SessionKey:
+        """
+        Return the key that a person means by a key, an id or the beginning of one, or a file's name.
+
+        Raises:
+            SessionNotFoundError: It is none, or several.
+        """
+        infos = self.sessions()
+        for meant in (
+            lambda info: info.key == name,
+            lambda info: name in {info.session_id, info.path.name, info.path.stem},
+            lambda info: len(name) >= _LEAST_ID_CHARS and info.session_id.startswith(name),
+        ):
+            keys = [info.key for info in infos if meant(info)]
+            if len(keys) == 1:
+                return keys[0]
+            if keys:
+                raise SessionNotFoundError(name, str(self.folder), tuple(sorted(keys)))
+        raise SessionNotFoundError(name, str(self.folder), ())
+
+    # -- what was put aside -----------------------------------------------------------------------
+
+    def archive(self, key: SessionKey, reason: ArchiveReason) -> Archive:
+        """
+        Put a session's transcript aside, and those that it follows; the key is free.
+
+        Raises:
+            SessionNotFoundError: There is none.
+            SessionBusyError: Somebody writes it.
+        """
+        path = self._path_of(key)
+        with self._locked(path):
+            if self._path_of(key) != path or not holds_something(path):
+                raise SessionNotFoundError(key, str(self.folder), ())
+            # The one that counts goes last: cut off before, the session is as it was.
+            for file in (*self._superseded(key, path), path):
+                name = archive_name(file.name, reason, datetime.now(UTC), _names(self.folder))
+                move_file(file, self.folder / name)
+            self._index.update(lambda entries: entries.pop(key, None))
+        return self._archive(name)
+
+    def archives(self) -> Sequence[Archive]:
+        """Return what was put aside, the oldest first."""
+        names = [name for name in _names(self.folder) if parse_archive_name(name) is not None]
+        return sorted(map(self._archive, names), key=lambda archive: (archive.at, archive.name))
+
+    def restore(self, name: str, *, key: SessionKey | None = None) -> SessionInfo:
+        """
+        Bring an archive back under its key, or another.
+
+        Raises:
+            SessionExistsError: The key is taken.
+            SessionNotFoundError: There is no such archive.
+        """
+        source = self._archived_path(name)
+        header = header_of(source)
+        wanted = key or self._archive(name).key
+        if header.get("sessionKey") in {None, wanted}:
+            with self._free(wanted) as path:
+                move_file(source, path)
+                return self._note_made(wanted, path, header)
+        info = self._make(wanted, header | {"sessionKey": wanted}, lines_behind_header(source))
+        source.unlink()
+        return info
+
+    def remove(self, name: str) -> None:
+        """
+        Destroy an archive.
+
+        Raises:
+            SessionNotFoundError: There is no such archive.
+        """
+        self._archived_path(name).unlink()
+
+    def superseded(self) -> Sequence[Path]:
+        """Return transcripts that belong to a session and are not the one that counts: what rotations left behind."""
+        entries = self._index.read()
+        current = {entry.get("sessionFile") or _first_name(key) for key, entry in entries.items()}
+        first = {_first_name(key) for key in entries}
+        return [
+            path
+            for path in primary_transcripts(self.folder)
+            if path.name not in current and (path.name in first or header_of(path).get("sessionKey") in entries)
+        ]
+
+    def close(self) -> None:
+        """Do nothing: all that is open is the transcripts'."""
+
+    # -- where things are -------------------------------------------------------------------------
+
+    def _path_of(self, key: SessionKey) -> Path:
+        """Return the transcript that counts; where a session has none, where to begin it."""
+        named = self._index.read().get(key, {}).get("sessionFile")
+        if isinstance(named, str) and (self.folder / named).exists():
+            return self.folder / named
+        return self.folder / _first_name(key)
+
+    def _note_path(self, key: SessionKey) -> Path:
+        return self.folder / f"{_first_name(key)}.handover"
+
+    def _entries(self) -> Entries:
+        """Return the index, and an entry for each transcript that it does not know."""
+        entries = self._index.read()
+        files = {entry.get("sessionFile") for entry in entries.values()} | set(map(_first_name, entries))
+        if any(path.name not in files for path in primary_transcripts(self.folder)):
+            for key, entry in rebuild(self.folder).items():
+                if key not in entries and entry.get("sessionFile") not in files:
+                    entries[key] = entry
+        return entries
+
+    def _superseded(self, key: SessionKey, current: Path) -> list[Path]:
+        first = _first_name(key)
+        return [
+            path
+            for path in primary_transcripts(self.folder)
+            if path != current and (path.name == first or header_of(path).get("sessionKey") == key)
+        ]
+
+    def _archived_path(self, name: str) -> Path:
+        path = self.folder / name
+        if parse_archive_name(name) is None or not path.is_file():
+            raise SessionNotFoundError(name, str(self.folder), ())
+        return path
+
+    def _archive(self, name: str) -> Archive:
+        named = parse_archive_name(name)
+        if named is None:
+            raise SessionNotFoundError(name, str(self.folder), ())
+        path = self.folder / name
+        header = header_of(path)
+        stem = named.file.removesuffix(".jsonl")
+        return Archive(
+            name=name,
+            key=SessionKey(str(header.get("sessionKey") or stem)),
+            session_id=SessionId(str(header.get("id") or stem)),
+            reason=named.reason,
+            at=named.at,
+            size=path.stat().st_size,
+        )
+
+    # -- making and counting ----------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _locked(self, path: Path) -> Iterator[None]:
+        make_private_folder(self.folder)
+        lock = WriterLock(path)
+        lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @contextlib.contextmanager
+    def _free(self, key: SessionKey) -> Iterator[Path]:
+        """Hold the place of a new session."""
+        path = self.folder / _first_name(key)
+        with self._locked(path):
+            if holds_something(path) or holds_something(self._path_of(key)):
+                raise SessionExistsError(key)
+            yield path
+
+    def _make(self, key: SessionKey, header: Mapping[str, JSON], lines: Iterable[bytes]) -> SessionInfo:
+        with self._free(key) as path:
+            write_whole(path, header, lines)
+            return self._note_made(key, path, header)
+
+    def _note_made(self, key: SessionKey, path: Path, header: Mapping[str, JSON]) -> SessionInfo:
+        entry = {**describe_file(path, header), **count_file(path)}
+        self._try_update(lambda entries: entries.update({key: entry}))
+        info = self._info(key, entry)
+        assert info is not None  # noqa: S101 -- it was written a moment ago, under its lock
+        return info
+
+    def _watched(self, transcript: Transcript) -> Transcript:
+        """Have the index told when *transcript* is closed."""
+        key, path = SessionKey(str(transcript.key)), transcript.path
+        size, opened = path.stat().st_size, transcript.tally()
+        entry = self._index.read().get(key, {})
+        # What was not read is counted by whoever closed the session last.
+        known = entry if opened.whole or entry.get("bytes") == size else None
+
+        def closed() -> None:
+            if not holds_something(transcript.path):
+                return
+            now = transcript.tally()
+            facts = describe_file(transcript.path, transcript.header)
+            if facts["bytes"] == entry.get("bytes") and facts["sessionFile"] == entry.get("sessionFile"):
+                return
+            if now.whole:
+                facts |= {"messages": now.messages, "compactionCount": now.compactions}
+            elif known is not None and transcript.path == path:
+                facts["messages"] = known.get("messages", 0) + now.messages - opened.messages
+                facts["compactionCount"] = known.get("compactionCount", 0) + now.compactions - opened.compactions
+            else:
+                del facts["bytes"]  # whoever lists it counts it
+            facts |= {} if now.name is None else {"name": now.name or None}
+            tokens = self._tokens.pop(key, None)
+            facts |= {} if tokens is None else {"contextTokens": tokens}
+            self._try_update(lambda entries: _merge(entries, key, facts))
+
+        transcript.when_closed(closed)
+        return transcript
+
+    def _info(self, key: str, entry: Mapping[str, JSON]) -> SessionInfo | None:
+        """Return what a list shows of a session; ``None`` where it holds nothing."""
+        path = self.folder / (entry.get("sessionFile") or _first_name(key))
+        try:
+            state = path.stat()
+        except OSError:
+            return None
+        if not state.st_size:
+            return None
+        header: Mapping[str, JSON] = entry
+        if entry.get("bytes") != state.st_size or "messages" not in entry:
+            header = {**entry, **describe_file(path, header_of(path)), **count_file(path)}
+            self._try_update(lambda entries: _merge(entries, key, header))
+        return SessionInfo(
+            key=SessionKey(key),
+            session_id=SessionId(str(header.get("sessionId") or path.stem)),
+            path=path,
+            name=header.get("name"),
+            started_at=_moment(header.get("sessionStartedAt")),
+            updated_at=_moment(state.st_mtime_ns // 1_000_000),
+            messages=header.get("messages", 0),
+            compactions=header.get("compactionCount", 0),
+            context_tokens=header.get("contextTokens"),
+            size=state.st_size,
+            parent=header.get("forkedFromParent"),
+            previous=header.get("previousFile"),
+        )
+
+    def _try_update(self, change: Callable[[Entries], object]) -> None:
+        """Update the index; what it says is in the transcripts too, so that a failure is no reason to stop."""
+        try:
+            self._index.update(change)
+        except (OSError, SessionBusyError) as error:
+            _log.warning("index.unwritten", path=str(self.folder), reason=describe_error(error))
+
+
+def _first_name(key: str) -> str:
+    return f"{safe_name(key)}.jsonl"
+
+
+def _moment(milliseconds: JSON) -> datetime | None:
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 -- names are what archives are known by
+    except FileNotFoundError:
+        return []
+
+
+def _merge(entries: Entries, key: str, facts: Mapping[str, JSON]) -> None:
+    entry = entries.setdefault(key, {})
+    entry.update(facts)
+    if "bytes" not in facts:
+        entry.pop("bytes", None)
+
+
+def _point(entries: Entries, key: str, name: str, session_id: SessionId) -> None:
+    """Let a session's entry name another transcript."""
+    entry = entries.setdefault(key, {})
+    entry.update({"sessionFile": name, "sessionId": session_id})
+    entry.pop("bytes", None)

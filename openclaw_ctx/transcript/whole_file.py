@@ -1,0 +1,88 @@
+"""Transcripts as whole files: their first line, what an index says of them, and writing one anew."""
+
+import contextlib
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from openclaw_ctx.contract import JSON
+
+from .entry import decode_json, encode_json, milliseconds_of
+from .file_record import FileRecord
+from .paths import move_file
+from .record_file import sync_folder, write_new_file
+from .transcript import Transcript
+
+__all__ = ["count_file", "describe_file", "header_of", "holds_something", "lines_behind_header", "write_whole"]
+
+_HEADER_BYTES: Final = 1 << 20
+
+
+def holds_something(path: Path) -> bool:
+    """Return whether there is a file at *path* that is not empty."""
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def header_of(path: Path) -> dict[str, JSON]:
+    """Return the first line of a transcript; empty where it is none."""
+    try:
+        with path.open("rb") as file:
+            header = decode_json(file.readline(_HEADER_BYTES))
+    except (OSError, ValueError):
+        return {}
+    return header if isinstance(header, dict) and header.get("type") == "session" else {}
+
+
+def lines_behind_header(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a transcript as they are, but for the first one where that is its header."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file):
+            text = line.removesuffix(b"\n")
+            if text and (number or not header_of(path)):
+                yield text
+
+
+def write_whole(path: Path, header: Mapping[str, JSON], lines: Iterable[bytes]) -> None:
+    """Write a transcript to where there is none: all of it, or nothing."""
+
+    def pieces() -> Iterator[bytes]:
+        yield encode_json(header) + b"\n"
+        for line in lines:
+            yield line + b"\n"
+
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    write_new_file(temporary, pieces())
+    try:
+        move_file(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def describe_file(path: Path, header: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return what the index says of a transcript, but for what is counted."""
+    state = path.stat()
+    started = milliseconds_of(header.get("timestamp"))
+    return {
+        "sessionId": header.get("id"),
+        "sessionFile": path.name,
+        "updatedAt": state.st_mtime_ns // 1_000_000,
+        "bytes": state.st_size,
+        **({} if started is None else {"sessionStartedAt": round(started)}),
+        **({} if header.get("forkedFrom") is None else {"forkedFromParent": header["forkedFrom"]}),
+        **({} if header.get("parentSession") is None else {"previousFile": header["parentSession"]}),
+    }
+
+
+def count_file(path: Path) -> dict[str, JSON]:
+    """Read a transcript for what is counted."""
+    with contextlib.closing(Transcript(FileRecord(path, read_only=True))) as transcript:
+        name = transcript.name
+        tally = transcript.tally()
+        counts = {"messages": tally.messages, "compactionCount": tally.compactions}
+        return counts if name is None else counts | {"name": name}
