@@ -8,12 +8,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
-import msgspec
 import pluggy
 
 import openclaw_ctx
@@ -28,14 +27,12 @@ from openclaw_ctx import (
     Registry,
     Session,
     ToolResultMessage,
-    Transcript,
     UserMessage,
     hookimpl,
 )
 from openclaw_ctx.config import DeadlineSettings
 from openclaw_ctx.contract import PROJECT, EngineSpec
 from openclaw_ctx.host import PUBLIC_OWNER, Discovery, Guard, Policy, QuarantinePolicy, select
-from openclaw_ctx.transcript import Entry
 
 from .history import as_langchain, as_message, as_openai_item, conversation
 from .measure import (
@@ -50,6 +47,8 @@ from .measure import (
     on_cores,
     seconds_each,
 )
+from .sessions_on_disk import session_path, write_transcript
+from .transcript import opening
 
 __all__ = ["rows"]
 
@@ -79,8 +78,14 @@ class _Sizes:
 async def rows(options: Options) -> AsyncIterator[Row]:
     """Yield the rows, in the order of the page that sets their targets."""
     sizes = _Sizes.of(options)
-    for works in (_guarded_call, _prompts, _appends, _opening, _starts):
-        async for row in works(options, sizes):
+    for works in (
+        _guarded_call(options, sizes),
+        _prompts(options, sizes),
+        _appends(options, sizes),
+        opening(options.folder, messages=sizes.long, rounds=sizes.dear_rounds),
+        _starts(options, sizes),
+    ):
+        async for row in works:
             yield attrs.evolve(row, judged=not options.quick)
 
 
@@ -170,7 +175,7 @@ async def _call_in_turn(sizes: _Sizes) -> dict[str, float]:
 async def _prompts(options: Options, sizes: _Sizes) -> AsyncIterator[Row]:
     folder = options.folder / "prompts"
     for size in (sizes.short, sizes.middle, sizes.long):
-        _write_transcript(await _session_file(folder, str(size)), size)
+        write_transcript(await session_path(folder, str(size)), size)
     langchain = import_peer("langchain_core.messages")
     peer = "LangChain trim_messages, approximate counter"
     note = "" if langchain is not None else NOT_INSTALLED
@@ -298,7 +303,7 @@ async def _appends(options: Options, sizes: _Sizes) -> AsyncIterator[Row]:
         sides: dict[str, _OurAppending | _TheirAppending] = {}
         for name, durable in (("ours", False), ("durable", True)):
             folder = options.folder / f"appends-{name}"
-            _write_transcript(await _session_file(folder, _KEY), sizes.middle)
+            write_transcript(await session_path(folder, _KEY), sizes.middle)
             config = {"session": {"durable": durable}}
             host = await stack.enter_async_context(Host.open(config, state_dir=folder, registry=Registry()))
             sides[name] = _OurAppending(await stack.enter_async_context(host.session(_KEY)), sizes)
@@ -365,46 +370,6 @@ class _TheirAppending:
             await self.session.add_items([item])
             await self.session.get_items(limit=20)
         return seconds_each(began, self._sizes.batch)
-
-
-# -- opening --------------------------------------------------------------------------------------
-
-
-async def _opening(options: Options, sizes: _Sizes) -> AsyncIterator[Row]:
-    path = options.folder / "opening.jsonl"
-    _write_transcript(path, sizes.long)
-
-    async def ours() -> float:
-        began = time.perf_counter()
-        transcript = Transcript.open(path)
-        history = transcript.history
-        seconds = seconds_each(began)
-        assert len(history) == sizes.long  # noqa: S101 -- else it would be fast for nothing
-        transcript.close()
-        return seconds
-
-    def decoding(decode: Callable[[bytes], object]) -> Sample:
-        async def sample() -> float:
-            began = time.perf_counter()
-            for line in path.read_bytes().split(b"\n"):
-                if line:
-                    decode(line)
-            return seconds_each(began)
-
-        return sample
-
-    took = await in_turn(
-        {
-            "ours": ours,
-            "same": decoding(msgspec.json.Decoder(Entry).decode),
-            "plain": decoding(msgspec.json.Decoder().decode),
-        },
-        rounds=sizes.dear_rounds,
-    )
-    work = f"open a transcript of {sizes.long:,} messages, ready to assemble"
-    same, plain = "its lines decoded by our entry decoder, dropped", "its lines decoded by msgspec to plain objects"
-    yield Row(work=work, ours_ms=took["ours"], peer=same, peer_ms=took["same"], target=1.5)
-    yield Row(work=work, ours_ms=took["ours"], peer=plain, peer_ms=took["plain"])
 
 
 # -- the command ----------------------------------------------------------------------------------
@@ -480,19 +445,3 @@ def _write_distributions(site: Path, number: int) -> None:
             entry_points += f"[openclaw_ctx.engines]\n{name} = {name}.engine:Engine\n"
         if entry_points:
             folder.joinpath("entry_points.txt").write_text(entry_points, encoding="utf-8")
-
-
-# -- what several works need ----------------------------------------------------------------------
-
-
-async def _session_file(folder: Path, key: str) -> Path:
-    """Return where a host with its state in *folder* keeps a session, which is new then."""
-    async with Host.open({}, state_dir=folder, registry=Registry()) as host, host.session(key) as session:
-        return session.transcript.path
-
-
-def _write_transcript(path: Path, number: int) -> None:
-    transcript = Transcript.open(path)
-    for said in itertools.islice(conversation(), number):
-        transcript.append(as_message(said))
-    transcript.close()
