@@ -5,6 +5,7 @@ from openclaw_ctx.door import open_door
 __getattr__, __dir__, __all__ = open_door(
     __name__,
     {
+        ".answers": ("CompactedContext", "EndedTurn", "Prompt"),
         ".host": (
             "Config",
             "Host",
@@ -12,14 +13,9 @@ __getattr__, __dir__, __all__ = open_door(
             "with_builtins",
         ),
         ".opening": ("Opening",),
-        ".places": ("BuiltinEngines", "quarantine_folder", "state_folder"),
+        ".places": ("BuiltinEngines", "quarantine_folder", "sessions_folder", "state_folder"),
         ".policy": ("policy_from",),
         ".services": ("BackgroundJob",),
-        ".session": (
-            "CompactedContext",
-            "EndedTurn",
-            "Prompt",
-            "Session",
-        ),
+        ".session": ("Session",),
     },
 )

@@ -1,9 +1,10 @@
+from .answers import CompactedContext, EndedTurn, Prompt
 from .host import Config, Host, counter_from, with_builtins
 from .opening import Opening
-from .places import BuiltinEngines, quarantine_folder, state_folder
+from .places import BuiltinEngines, quarantine_folder, sessions_folder, state_folder
 from .policy import policy_from
 from .services import BackgroundJob
-from .session import CompactedContext, EndedTurn, Prompt, Session
+from .session import Session
 
 __all__ = [
     "BackgroundJob",
@@ -18,6 +19,7 @@ __all__ = [
     "counter_from",
     "policy_from",
     "quarantine_folder",
+    "sessions_folder",
     "state_folder",
     "with_builtins",
 ]

@@ -17,6 +17,7 @@ from openclaw_ctx.contract import (
     HostDescriptor,
     Message,
     RewriteResult,
+    SessionId,
     SessionKey,
 )
 from openclaw_ctx.host import Guard, Serving, require_host
@@ -61,7 +62,7 @@ class Courier:
         self._turn_end_seconds = turn_end_seconds
         self._running = running
         self._handover = HandOver(transcript)
-        self._met: tuple[str, int] | None = None
+        self._met: tuple[str, int, SessionId] | None = None
 
     async def introduce(self) -> Serving:
         """
@@ -72,7 +73,7 @@ class Courier:
             SubstitutionRefusedError: It cannot answer, and nobody may in its place.
         """
         serving = await self._guard.serving()
-        met = (serving.engine_id, serving.generation)
+        met = (serving.engine_id, serving.generation, self._transcript.session_id)
         if met == self._met:
             return serving
         require_host(serving.info, "agent-run", self._descriptor)
@@ -142,7 +143,7 @@ class Courier:
         """Introduce the session; return whether the engine has been told all that it missed."""
         session_id = self._transcript.session_id
         mark = self._handover.mark(serving.engine_id)
-        missed, reason = self._missed(mark, self._running())
+        known, missed, reason = self._missed(mark, self._running())
         elsewhere = mark is not None and mark.session_id != session_id
         arguments = {
             **self._facts.file(),
@@ -153,12 +154,11 @@ class Courier:
         answer = await self._guard.call("bootstrap", arguments)
         if answer.serving.substitution is not None:
             return False
-        told = mark.entry_id if mark is not None and not elsewhere else None
         if answer.value.imported_messages is None:
             taken = await self._hand_over(serving, missed)
             if taken < len(missed):
                 return False
-        self._mark(serving.engine_id, missed[-1].entry_id if missed else told)
+        self._mark(serving.engine_id, missed[-1].entry_id if missed else known)
         await self.maintain()
         return True
 
@@ -170,20 +170,19 @@ class Courier:
             return record if mark is not None and mark.entry_id is None else record[len(record) - size :]
         return self._transcript.record(after=self._transcript.nearest_on_branch(mark.entry_id))
 
-    def _missed(self, mark: Mark | None, running: int) -> tuple[Sequence[Message], BootstrapReason]:
-        """Return what an engine with this mark has not been told, and what that makes this meeting."""
-        record = self._transcript.record()
-        past = record[: len(record) - running]
+    def _missed(self, mark: Mark | None, running: int) -> tuple[EntryId | None, Sequence[Message], BootstrapReason]:
+        """Return what an engine was told last, what it was not told, and what that makes this meeting."""
+        known = None
+        if mark is not None and mark.entry_id is not None:
+            # A rotation keeps the ids of entries, so that what was told before it is found behind it too.
+            known = self._transcript.nearest_on_branch(mark.entry_id)
+        untold = self._transcript.record(after=known)
+        missed = untold[: max(0, len(untold) - running)]
         if mark is None:
-            return past, "import" if past else "new"
+            return known, missed, "import" if missed else "new"
         if mark.session_id != self._transcript.session_id:
-            return past, "continuation"
-        if mark.entry_id is None:
-            return past, "catch_up" if past else "resume"
-        known = self._transcript.nearest_on_branch(mark.entry_id)
-        missed = self._transcript.record(after=known) if known is not None else record
-        missed = missed[: max(0, len(missed) - running)]
-        return missed, "catch_up" if missed else "resume"
+            return known, missed, "continuation" if "parentSession" in self._transcript.header else "reset"
+        return known, missed, "catch_up" if missed else "resume"
 
     async def _hand_over(self, serving: Serving, messages: Sequence[Message]) -> int:
         """Tell the engine of past messages, in slices that each have a deadline; return how many it took."""

@@ -39,10 +39,10 @@ from openclaw_ctx.host import (
 )
 from openclaw_ctx.log import get_logger
 from openclaw_ctx.tokens import TokenCounter, estimate_tokens, exact_counter
-from openclaw_ctx.transcript import Transcript, make_private_folder, safe_name
+from openclaw_ctx.transcript import FileStore, SessionStore, Transcript, make_private_folder, safe_name
 
 from .opening import Opening
-from .places import BuiltinEngines, quarantine_folder, state_folder
+from .places import BuiltinEngines, quarantine_folder, sessions_folder, state_folder
 from .policy import policy_from
 from .services import BackgroundJob, HostServices
 from .session import Session, open_transcript
@@ -61,6 +61,8 @@ class Host:
 
     Open it with :meth:`open`, inside a running event loop, and use it from that
     loop. Nothing is imported or built before the first session asks for it.
+
+    ``store`` has all sessions: lists them, forks them, puts them aside.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Host:
         *,
         descriptor: HostDescriptor,
         state_dir: Path,
+        store: SessionStore | None,
         workspace_dir: Path,
         registry: Registry,
         model: Complete | None,
@@ -79,6 +82,7 @@ class Host:
         # An engine that needs a model is told before it is called that there is none.
         self.descriptor = descriptor if model is not None else _without_model(descriptor)
         self.state_dir = state_dir
+        self.store = store or FileStore(sessions_folder(state_dir), durable=settings.session.durable)
         self.workspace_dir = workspace_dir
         self.findings = loaded.findings
         self._settings = settings
@@ -120,6 +124,7 @@ class Host:
         *,
         host: HostDescriptor | None = None,
         state_dir: Path | str | None = None,
+        store: SessionStore | None = None,
         workspace_dir: Path | str | None = None,
         registry: Registry | None = None,
         model: Complete | None = None,
@@ -133,6 +138,7 @@ class Host:
             config: A path, a mapping with the file's content, or settings.
             host: What the embedding program can do; the embedded runner by default.
             state_dir: For transcripts and records; else ``OPENCLAW_CTX_STATE_DIR``, else the user's state folder.
+            store: Where sessions are kept; files in the state folder by default.
             workspace_dir: What the agent works on; told to engines.
             registry: Another registry than the process's own.
             model: Answers an engine's ``services.complete``.
@@ -148,6 +154,7 @@ class Host:
                 _loaded(config),
                 descriptor=host or HostDescriptor.embedded(),
                 state_dir=state_folder(state_dir),
+                store=store,
                 workspace_dir=Path(workspace_dir or Path.cwd()),
                 registry=with_builtins(registry or default_registry()),
                 model=model,
@@ -208,17 +215,17 @@ class Host:
             for session in list(self._sessions.values()):
                 await session.close()
             self._registry.quarantine.detach(self._mirror)
+            self.store.close()
 
     async def _open_session(self, key: SessionKey) -> Session:
         if self._closed:
             raise SessionClosedError("Host")
-        path = self.state_dir / "sessions" / f"{safe_name(key)}.jsonl"
         if key in self._sessions:
+            path = self._sessions[key].transcript.path
             raise SessionBusyError(str(path), "this very host, which has it open", 0.0)
         transcript = await open_transcript(
+            self.store,
             key,
-            path,
-            durable=self._settings.session.durable,
             timeout_seconds=self._settings.session.acquire_timeout_seconds,
             cwd=str(self.workspace_dir),
         )
@@ -228,6 +235,7 @@ class Host:
         session = self._sessions[key] = Session(
             key,
             transcript,
+            store=self.store,
             guard=self._guard,
             count=self._count,
             descriptor=self.descriptor,

@@ -7,7 +7,7 @@ from typing import Any
 from openclaw_ctx.contract import LEGACY_ENGINE_ID
 from openclaw_ctx.host import CORE_OWNER, Registration
 
-__all__ = ["STATE_VARIABLE", "BuiltinEngines", "quarantine_folder", "state_folder"]
+__all__ = ["STATE_VARIABLE", "BuiltinEngines", "quarantine_folder", "sessions_folder", "state_folder"]
 
 STATE_VARIABLE = "OPENCLAW_CTX_STATE_DIR"
 
@@ -39,6 +39,11 @@ def state_folder(state_dir: Path | str | None = None) -> Path:
 def quarantine_folder(state_dir: Path) -> Path:
     """Return where quarantine records are mirrored."""
     return state_dir / "quarantine"
+
+
+def sessions_folder(state_dir: Path) -> Path:
+    """Return where transcripts are kept."""
+    return state_dir / "sessions"
 
 
 def _make_legacy(context: Any) -> object:

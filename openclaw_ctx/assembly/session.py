@@ -25,13 +25,10 @@ from openclaw_ctx.contract import (
     CompactionSummaryMessage,
     CompactResult,
     Complete,
-    ContextProjection,
     EngineTool,
     EntryId,
     HostDescriptor,
     Message,
-    PromptAuthority,
-    RewriteResult,
     SessionId,
     SessionKey,
     UserMessage,
@@ -40,69 +37,20 @@ from openclaw_ctx.errors import SessionBusyError, SessionClosedError
 from openclaw_ctx.host import Answer, CheckedPrompt, Guard, InvalidResult, check_prompt, require_host
 from openclaw_ctx.log import get_logger
 from openclaw_ctx.tokens import TokenCounter
-from openclaw_ctx.transcript import History, Transcript
+from openclaw_ctx.transcript import History, Rotation, SessionInfo, SessionStore, Transcript
 
+from .answers import CompactedContext, EndedTurn, Prompt
 from .courier import Courier
 from .facts import CallFacts
 from .services import HostServices
 
-__all__ = ["CompactedContext", "EndedTurn", "Prompt", "Session", "open_transcript"]
+__all__ = ["Session", "open_transcript"]
 
 _log = get_logger()
 
 _MESSAGES: Final = get_args(Message)
 
 _LOCK_POLL_SECONDS: Final = 0.05
-
-
-@attrs.frozen(kw_only=True)
-class Prompt:
-    """
-    What to send to the model.
-
-    Attributes:
-        system_prompt: Yours, with what the engine puts before it; ``None`` where there is neither.
-        estimated_tokens: By the host's counter: messages, system prompt and tool schemas.
-        engine_estimate: What the engine itself says of its messages; 0 where it does not.
-        engine: Who assembled it.
-        substitution: Why that is not the engine which the slot asks for.
-        repairs: What the host had to mend in the engine's answer.
-    """
-
-    messages: Sequence[Message]
-    system_prompt: str | None
-    estimated_tokens: int
-    engine_estimate: int
-    budget: int | None
-    engine: str
-    substitution: str | None
-    repairs: tuple[str, ...]
-    prompt_authority: PromptAuthority
-    context_projection: ContextProjection | None
-
-    @property
-    def over_budget(self) -> bool:
-        """Whether it costs more than the budget: compact, then assemble again."""
-        return self.budget is not None and self.estimated_tokens > self.budget
-
-
-@attrs.frozen(kw_only=True)
-class CompactedContext:
-    """What a compaction came to, who did it, and why that was not the engine asked for."""
-
-    result: CompactResult
-    engine: str
-    substitution: str | None
-
-
-@attrs.frozen(kw_only=True)
-class EndedTurn:
-    """How many messages were handed over at a turn's end, to whom, and what its maintenance did."""
-
-    handed_over: int
-    engine: str
-    substitution: str | None
-    maintenance: RewriteResult | None
 
 
 class Session:
@@ -122,6 +70,7 @@ class Session:
         key: SessionKey,
         transcript: Transcript,
         *,
+        store: SessionStore,
         guard: Guard,
         count: TokenCounter,
         descriptor: HostDescriptor,
@@ -134,6 +83,7 @@ class Session:
     ) -> None:
         self.key = key
         self.transcript = transcript
+        self._store = store
         self._guard = guard
         self._count = count
         self._descriptor = descriptor
@@ -228,7 +178,9 @@ class Session:
                 arguments,
                 check=lambda result: (result, check_prompt(result, history, count=self._count)),
             )
-        return self._prompt(answer, system_prompt, overhead=overhead, budget=budget)
+        made = self._prompt(answer, system_prompt, overhead=overhead, budget=budget)
+        self._store.note_tokens(self.key, made.estimated_tokens)
+        return made
 
     async def end_turn(self, *, is_heartbeat: bool = False, budget: int | None = None) -> EndedTurn:
         """
@@ -305,6 +257,70 @@ class Session:
         return CompactedContext(
             result=result, engine=answer.serving.engine_id, substitution=answer.serving.substitution
         )
+
+    async def rotate(self) -> Rotation:
+        """
+        Go on in a new transcript, without what the last compaction stands for.
+
+        The old one stays as it is, and views of it stay readable. Entries keep
+        their ids, so that the engine is told that the session goes on elsewhere,
+        and nothing twice.
+
+        Returns:
+            Where the session goes on; ``rotated`` false, with the reason, where there is nothing to leave behind.
+
+        Raises:
+            OSError: It could not be written; the session goes on where it was.
+        """
+        async with self._busy:
+            self._require_open()
+            rotation = self._store.rotate(self.transcript)
+            if rotation.rotated:
+                self._courier.follow_rewrite()
+        return rotation
+
+    async def branch(self, entry_id: EntryId | None) -> None:
+        """
+        Go on from another entry of the transcript; what followed it stays there, and is not seen. ``None``: anew.
+
+        Raises:
+            EntryNotFoundError: There is no such entry.
+        """
+        async with self._busy:
+            self._require_open()
+            self.transcript.branch(entry_id)
+            self._running = 0
+
+    async def fork(self, new_key: str, *, at: EntryId | None = None) -> SessionInfo:
+        """
+        Make another session of what is here, up to and with the entry *at*; this one stays as it is.
+
+        Raises:
+            SessionExistsError: The new key is taken.
+            EntryNotFoundError: There is no such entry.
+        """
+        self._require_open()
+        return self._store.fork(self.key, SessionKey(new_key), at=at)
+
+    async def label(self, entry_id: EntryId, label: str | None) -> None:
+        """
+        Give an entry a name to find it by; ``None`` takes it away.
+
+        Raises:
+            EntryNotFoundError: There is no such entry.
+        """
+        self._require_open()
+        self.transcript.append_label(entry_id, label)
+
+    async def rename(self, name: str) -> None:
+        """Give the session a title; an empty one takes it away."""
+        self._require_open()
+        self.transcript.append_session_info(name=name)
+
+    async def append_custom(self, custom_type: str, data: JSON = None) -> EntryId:
+        """Write state of your own, which no model sees; return the entry's id."""
+        self._require_open()
+        return self.transcript.append_custom(custom_type, data)
 
     async def tools(self) -> Sequence[EngineTool]:
         """Return what the engine offers the agent to call."""
@@ -405,11 +421,9 @@ class Session:
         return tokens
 
 
-async def open_transcript(
-    key: SessionKey, path: Path, *, durable: bool, timeout_seconds: float, cwd: str
-) -> Transcript:
+async def open_transcript(store: SessionStore, key: SessionKey, *, timeout_seconds: float, cwd: str) -> Transcript:
     """
-    Open the transcript at *path*, waiting for its other writer without blocking the loop.
+    Open a session's transcript, waiting for its other writer without blocking the loop.
 
     Raises:
         SessionBusyError: The other writer did not let go in time.
@@ -418,13 +432,13 @@ async def open_transcript(
     transcript: Transcript | None = None
     while transcript is None:
         try:
-            transcript = Transcript.open(path, durable=durable, cwd=cwd)
+            transcript = store.open(key, cwd=cwd)
         except SessionBusyError as error:
             if time.monotonic() - began >= timeout_seconds:
                 raise SessionBusyError(error.path, error.holder, timeout_seconds) from None
             await asyncio.sleep(_LOCK_POLL_SECONDS)
     for warning in transcript.take_warnings():
-        _log.warning("transcript.questioned", session=key, path=str(path), reason=warning)
+        _log.warning("transcript.questioned", session=key, path=str(transcript.path), reason=warning)
     return transcript
 
 

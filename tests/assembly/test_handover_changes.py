@@ -63,8 +63,8 @@ async def test_a_branch_from_an_earlier_entry_is_told_from_the_fork(tmp_path):
     assert record.seen[4:] == ["three, otherwise", "five"]
 
 
-async def test_a_session_key_that_goes_on_in_another_transcript_is_a_continuation(tmp_path):
-    """B33's kind: the file is another one under the same key: reason ``continuation`` and the old one's id."""
+async def test_a_session_key_that_begins_anew_in_another_transcript_is_a_reset(tmp_path):
+    """The file was put aside, and the new one goes on from none: reason ``reset`` and the old one's id."""
     record = Record()
     engines = {"recorder": engine_of(InBatches, record)}
     async with open_host(tmp_path, engines=engines) as host, host.session("talk") as talk:
@@ -78,7 +78,7 @@ async def test_a_session_key_that_goes_on_in_another_transcript_is_a_continuatio
         new = talk.session_id
 
     assert new != old
-    assert record.meetings == [("new", None), ("continuation", old)]
+    assert record.meetings == [("new", None), ("reset", old)]
     assert record.seen == ["one", "two", "three"]
 
 

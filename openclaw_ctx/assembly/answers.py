@@ -1,0 +1,59 @@
+"""What a session answers."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from openclaw_ctx.contract import CompactResult, ContextProjection, Message, PromptAuthority, RewriteResult
+
+__all__ = ["CompactedContext", "EndedTurn", "Prompt"]
+
+
+@attrs.frozen(kw_only=True)
+class Prompt:
+    """
+    What to send to the model.
+
+    Attributes:
+        system_prompt: Yours, with what the engine puts before it; ``None`` where there is neither.
+        estimated_tokens: By the host's counter: messages, system prompt and tool schemas.
+        engine_estimate: What the engine itself says of its messages; 0 where it does not.
+        engine: Who assembled it.
+        substitution: Why that is not the engine which the slot asks for.
+        repairs: What the host had to mend in the engine's answer.
+    """
+
+    messages: Sequence[Message]
+    system_prompt: str | None
+    estimated_tokens: int
+    engine_estimate: int
+    budget: int | None
+    engine: str
+    substitution: str | None
+    repairs: tuple[str, ...]
+    prompt_authority: PromptAuthority
+    context_projection: ContextProjection | None
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether it costs more than the budget: compact, then assemble again."""
+        return self.budget is not None and self.estimated_tokens > self.budget
+
+
+@attrs.frozen(kw_only=True)
+class CompactedContext:
+    """What a compaction came to, who did it, and why that was not the engine asked for."""
+
+    result: CompactResult
+    engine: str
+    substitution: str | None
+
+
+@attrs.frozen(kw_only=True)
+class EndedTurn:
+    """How many messages were handed over at a turn's end, to whom, and what its maintenance did."""
+
+    handed_over: int
+    engine: str
+    substitution: str | None
+    maintenance: RewriteResult | None
