@@ -145,7 +145,13 @@ __getattr__, __dir__, __all__ = open_door(
             "exact_counter",
         ),
         ".transcript": (
+            "Archive",
+            "ArchiveReason",
+            "FileStore",
             "History",
+            "Rotation",
+            "SessionInfo",
+            "SessionStore",
             "Transcript",
         ),
     },

@@ -208,10 +208,10 @@ class FileStore:
         with self._locked(path):
             if self._path_of(key) != path or not holds_something(path):
                 raise SessionNotFoundError(key, str(self.folder), ())
+            for file in self._superseded(key, path):
+                self._put_aside(file, reason)
             # The one that counts goes last: cut off before, the session is as it was.
-            for file in (*self._superseded(key, path), path):
-                name = archive_name(file.name, reason, datetime.now(UTC), _names(self.folder))
-                move_file(file, self.folder / name)
+            name = self._put_aside(path, reason)
             self._index.update(lambda entries: entries.pop(key, None))
         return self._archive(name)
 
@@ -291,6 +291,11 @@ class FileStore:
             for path in primary_transcripts(self.folder)
             if path != current and (path.name == first or header_of(path).get("sessionKey") == key)
         ]
+
+    def _put_aside(self, path: Path, reason: ArchiveReason) -> str:
+        name = archive_name(path.name, reason, datetime.now(UTC), _names(self.folder))
+        move_file(path, self.folder / name)
+        return name
 
     def _archived_path(self, name: str) -> Path:
         path = self.folder / name
