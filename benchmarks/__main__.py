@@ -17,7 +17,9 @@ from pathlib import Path
 from .measure import Options, Row, allowed_cores, as_table, conditions, file_system, on_cores
 
 ROOT = Path(__file__).resolve().parent.parent
-_NOT_BENCHMARKS = frozenset({"__main__", "history", "measure", "newest", "other_stores", "sessions_on_disk", "turns"})
+_NOT_BENCHMARKS = frozenset(
+    {"__main__", "history", "measure", "newest", "other_stores", "sessions_on_disk", "turns", "whole_sessions"}
+)
 
 
 async def _measure(name: str, options: Options) -> list[Row]:

@@ -1,4 +1,4 @@
-"""The transcript's speed: opening, the newest of a large one, a rewrite, an append, a turn's end, a reload."""
+"""The transcript's speed: opening, the newest of a large one, a rewrite, an append, a turn's end, a whole new file."""
 
 import contextlib
 import itertools
@@ -18,6 +18,7 @@ from .newest import newest_of_large
 from .other_stores import beside_others
 from .sessions_on_disk import SessionFile, appending, write_transcript
 from .turns import first_prompts, turn_ends
+from .whole_sessions import rotation_and_fork
 
 __all__ = ["opening", "rows"]
 
@@ -61,6 +62,7 @@ async def rows(options: Options) -> AsyncIterator[Row]:
         _rewrites(options.folder, sizes),
         _appends(options.folder, sizes),
         turn_ends(options.folder, short=sizes.short, long=sizes.long, rounds=sizes.rounds),
+        rotation_and_fork(options.folder, messages=sizes.middle, rounds=sizes.dear_rounds),
         beside_others(options.folder, messages=sizes.middle, rounds=sizes.dear_rounds),
     ):
         async for row in works:
