@@ -1,0 +1,118 @@
+"""Transcripts as anybody can read them, with nothing but ``json`` and the description of their form."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from .model import ANSWERS, Said, Sheet, text_of
+
+__all__ = ["Found", "as_wire", "read_file", "token_of"]
+
+
+@attrs.define
+class Found:
+    """
+    A file of lines.
+
+    Attributes:
+        header: Its first line; ``None``: it is no transcript.
+        ids: Of each line behind the header.
+        problems: What is wrong with it, each with the number of the line.
+    """
+
+    path: Path
+    header: dict[str, Any] | None = None
+    sheet: Sheet = attrs.field(factory=Sheet)
+    ids: list[str] = attrs.field(factory=list)
+    problems: list[str] = attrs.field(factory=list)
+
+
+def read_file(path: Path) -> Found:
+    """Return what a file holds; nothing of it is mended."""
+    found = Found(path)
+    lines = path.read_bytes().split(b"\n")
+    if lines.pop():
+        found.problems.append(f"line {len(lines) + 1}: no newline at its end")
+    places: dict[Any, int] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            data = json.loads(line)
+        except ValueError:
+            found.problems.append(f"line {number}: cannot be parsed")
+            continue
+        if number == 1 and data["type"] == "session":
+            found.header = data
+            continue
+        found.sheet.lines.append(_said(data, places, found, number))
+        places[data["id"]] = len(found.ids)
+        found.ids.append(data["id"])
+    found.sheet.reopen()
+    return found
+
+
+def token_of(data: Mapping[str, Any]) -> str:
+    """Return the token in a message, or in a line of another type."""
+    for name in ("mark", "summary", "label", "name"):
+        if isinstance(data.get(name), str):
+            return str(data[name])
+    for name in ("details", "data", "message"):
+        if isinstance(data.get(name), Mapping):
+            return token_of(data[name])
+    return ""
+
+
+def as_wire(line: Said, *, ids: Sequence[str]) -> dict[str, Any]:
+    """Return what stands on a line, but for what makes it a line."""
+    text = text_of(line.token, line.chars)
+    match line.type:
+        case "message":
+            body: dict[str, Any] = {"role": line.role, "content": text, "mark": line.token}
+            if line.role == "assistant":
+                call = {"type": "toolCall", "id": f"call-{line.token}", "name": "run", "arguments": {"n": 1}}
+                body |= {"content": [{"type": "text", "text": text}, call], "stopReason": "toolUse"}
+            elif line.role == "toolResult":
+                answered = line.token.partition(ANSWERS)[2]
+                body |= {"toolCallId": f"call-{answered}", "toolName": "run", "isError": False}
+            return {"message": body}
+        case "custom_message":
+            return {"customType": "note", "content": text, "display": True, "details": {"mark": line.token}}
+        case "compaction":
+            kept = {"firstKeptEntryId": ids[line.names]} if line.names is not None else {}
+            return {"summary": line.token, "tokensBefore": line.chars, **kept}
+        case "label":
+            assert line.names is not None
+            return {"targetId": ids[line.names], "label": line.token}
+        case "session_info":
+            return {"name": line.token}
+        case _:
+            return {"customType": "state", "data": {"mark": line.token}}
+
+
+def _said(data: Mapping[str, Any], places: Mapping[Any, int], found: Found, number: int) -> Said:
+    """Return a line as the model has it; a parent or target that stands nowhere before it is a problem."""
+    parent, body = data["parentId"], data.get("message", data)
+    names = data.get("firstKeptEntryId", data.get("targetId"))
+    if parent is not None and parent not in places:
+        found.problems.append(f"line {number}: its parent {parent!r} is not in the file")
+    place = places.get(names)
+    if place is not None and data["type"] == "compaction" and found.sheet.lines[place].type == "compaction":
+        place = None  # its own id, before a rewrite: nothing is kept
+    token = token_of(data)
+    text = _text(body.get("content"))
+    if text != text_of(token, len(text)):
+        found.problems.append(f"line {number}: the text of {token!r} is not what was said")
+    return Said(
+        type=data["type"],
+        token=token,
+        role=body.get("role", ""),
+        chars=data["tokensBefore"] if data["type"] == "compaction" else len(text),
+        parent=places.get(parent),
+        names=place,
+    )
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(block.get("text", "") for block in content or ())

@@ -1,0 +1,94 @@
+"""What came of runs that were killed, and how that is told."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+__all__ = ["Problems", "Run", "summary", "table"]
+
+
+@attrs.define
+class Problems:
+    """
+    Promises that were broken, each a sentence.
+
+    Attributes:
+        lost: What was acknowledged is not there.
+        duplicated: It is there twice, or what was to be gone still is.
+        wrong: It is there otherwise, or half of what was under way is.
+        refused: What should have been done raised.
+    """
+
+    lost: list[str] = attrs.field(factory=list)
+    duplicated: list[str] = attrs.field(factory=list)
+    wrong: list[str] = attrs.field(factory=list)
+    refused: list[str] = attrs.field(factory=list)
+
+    def all(self) -> list[str]:
+        """Return all of them, each with its kind."""
+        fields: dict[str, list[str]] = attrs.asdict(self)
+        return [f"{kind}: {problem}" for kind, problems in fields.items() for problem in problems]
+
+    def add(self, other: "Problems") -> None:
+        """Take over what another has."""
+        for name, problems in attrs.asdict(other).items():
+            getattr(self, name).extend(problems)
+
+
+@attrs.frozen(kw_only=True)
+class Run:
+    """
+    What came of one run.
+
+    Attributes:
+        killed: Whether it was killed, or done before.
+        operation: In which kind of operation; ``between`` two of them.
+        call: At which call; ``any`` where the parent killed it.
+        when: Before, in the middle of or after it.
+        leftovers: Files that nobody needs any more, by their kind.
+        unseen: Changes to the disk that were no points at which it could have been killed.
+        story: What was done, step by step.
+    """
+
+    seed: int
+    killed: bool
+    operation: str
+    call: str
+    when: str
+    problems: Problems
+    leftovers: Mapping[str, int] = attrs.field(factory=dict)
+    unseen: Sequence[str] = ()
+    story: Sequence[str] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every promise was kept, and every change to the disk was seen."""
+        return not self.problems.all() and not self.unseen
+
+    def __str__(self) -> str:
+        cut = f"killed {self.when} {self.call}, in {self.operation}" if self.killed else "not killed"
+        return "\n".join((f"run {self.seed}: {cut}", *self.problems.all(), *self.unseen))
+
+
+def table(runs: Sequence[Run]) -> str:
+    """Return how many kills hit each kind of operation, and each call."""
+    killed = [run for run in runs if run.killed]
+    columns = {
+        "operation": Counter(run.operation for run in killed),
+        "call": Counter(f"{run.when} {run.call}" for run in killed),
+    }
+    return "\n".join(
+        f"kills by {name}: " + ", ".join(f"{kind} {times}" for kind, times in sorted(counts.items()))
+        for name, counts in columns.items()
+    )
+
+
+def summary(runs: Sequence[Run], seconds: float) -> str:
+    """Return the one line that says whether any promise was broken: in how many runs, and what else was seen."""
+    broken = {name: sum(bool(getattr(run.problems, name)) for run in runs) for name in attrs.fields_dict(Problems)}
+    left = sum((Counter(run.leftovers) for run in runs), Counter())
+    facts = {"runs": len(runs), "kills": sum(run.killed for run in runs)} | broken
+    facts["unseen writes"] = sum(bool(run.unseen) for run in runs)
+    facts |= {"torn": left["torn"], "temporary files left": left["tmp"], "seconds": round(seconds)}
+    return ", ".join(f"{name} {number}" for name, number in facts.items())
