@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from openclaw_ctx.contract import JSON, EntryId, SessionId, SessionKey
-from openclaw_ctx.errors import SessionBusyError, SessionExistsError, SessionNotFoundError
+from openclaw_ctx.errors import SessionBusyError, SessionExistsError, SessionNotFoundError, TranscriptError
 from openclaw_ctx.log import describe_error, get_logger
 
 from .archive import archive_name, parse_archive_name
@@ -361,15 +361,19 @@ class FileStore:
         known = entry if opened.whole or entry.get("bytes") == size else None
 
         def closed() -> None:
+            try:
+                transcript.refresh()
+            except (OSError, TranscriptError):
+                return  # it was removed, or is a transcript no more
             if not holds_something(transcript.path):
                 return
             now = transcript.tally()
             facts = describe_file(transcript.path, transcript.header)
             if facts["bytes"] == entry.get("bytes") and facts["sessionFile"] == entry.get("sessionFile"):
                 return
-            if now.whole:
+            if now.whole and now.is_last:
                 facts |= {"messages": now.messages, "compactionCount": now.compactions}
-            elif known is not None and transcript.path == path:
+            elif known is not None and (transcript.path, now.first_id, now.is_last) == (path, opened.first_id, True):
                 facts["messages"] = known.get("messages", 0) + now.messages - opened.messages
                 facts["compactionCount"] = known.get("compactionCount", 0) + now.compactions - opened.compactions
             else:
@@ -434,10 +438,9 @@ def _names(folder: Path) -> list[str]:
 
 
 def _merge(entries: Entries, key: str, facts: Mapping[str, JSON]) -> None:
-    entry = entries.setdefault(key, {})
-    entry.update(facts)
-    if "bytes" not in facts:
-        entry.pop("bytes", None)
+    told = {"bytes": None, **facts}
+    entry = entries.get(key, {}) | told
+    entries[key] = {name: value for name, value in entry.items() if name not in told or value is not None}
 
 
 def _point(entries: Entries, key: str, name: str, session_id: SessionId) -> None:

@@ -46,12 +46,20 @@ _OWN_LINES: Final = {CustomMessage: "custom_message", BranchSummaryMessage: "bra
 
 @attrs.frozen(kw_only=True)
 class Tally:
-    """What has been read of the active branch: all of it where ``whole``, else its end."""
+    """
+    What has been read of the active branch: all of it where ``whole``, else its end.
+
+    Attributes:
+        first_id: The entry that it has been read from.
+        is_last: The branch is the one that was written last, as whoever opens the record will find it.
+    """
 
     messages: int
     compactions: int
     name: str | None
     whole: bool
+    first_id: EntryId | None
+    is_last: bool
 
 
 class Transcript:
@@ -164,13 +172,18 @@ class Transcript:
             told = self._name_told()
         return told or None
 
-    def tally(self) -> Tally:
-        """Return counts of what has been read; nothing is read for them."""
+    def tally(self, *, whole: bool = False) -> Tally:
+        """Return counts of what has been read; nothing is read for them, but for all of it where *whole* is asked for."""
+        if whole:
+            self._read_whole()
+        path = self._branch.path
         return Tally(
             messages=len(self._branch.messages),
-            compactions=sum(entry.is_boundary for entry in self._branch.path),
+            compactions=sum(entry.is_boundary for entry in path),
             name=self._name_told(),
             whole=self._whole,
+            first_id=path[0].id if path else None,
+            is_last=path[-1:] == self._entries[-1:],
         )
 
     @property

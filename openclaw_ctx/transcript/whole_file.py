@@ -82,7 +82,5 @@ def describe_file(path: Path, header: Mapping[str, JSON]) -> dict[str, JSON]:
 def count_file(path: Path) -> dict[str, JSON]:
     """Read a transcript for what is counted."""
     with contextlib.closing(Transcript(FileRecord(path, read_only=True))) as transcript:
-        name = transcript.name
-        tally = transcript.tally()
-        counts = {"messages": tally.messages, "compactionCount": tally.compactions}
-        return counts if name is None else counts | {"name": name}
+        tally = transcript.tally(whole=True)
+        return {"messages": tally.messages, "compactionCount": tally.compactions, "name": tally.name or None}
