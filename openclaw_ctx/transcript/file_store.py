@@ -164,7 +164,7 @@ class FileStore:
         )
 
     def note_tokens(self, key: SessionKey, context_tokens: int) -> None:
-        """Remember what the last prompt of a session cost; written when its transcript is closed."""
+        """Remember what the last prompt of a session cost; others see it when its transcript is closed."""
         self._tokens[key] = context_tokens
 
     # -- all of them ------------------------------------------------------------------------------
@@ -213,6 +213,7 @@ class FileStore:
             # The one that counts goes last: cut off before, the session is as it was.
             name = self._put_aside(path, reason)
             self._index.update(lambda entries: entries.pop(key, None))
+            self._tokens.pop(key, None)
         return self._archive(name)
 
     def archives(self) -> Sequence[Archive]:
@@ -368,8 +369,12 @@ class FileStore:
             if not holds_something(transcript.path):
                 return
             now = transcript.tally()
+            tokens = self._tokens.pop(key, None)
+            noted = {} if tokens is None else {"contextTokens": tokens}
             facts = describe_file(transcript.path, transcript.header)
             if facts["bytes"] == entry.get("bytes") and facts["sessionFile"] == entry.get("sessionFile"):
+                if noted:
+                    self._try_update(lambda entries: entries.setdefault(key, {}).update(noted))
                 return
             if now.whole and now.is_last:
                 facts |= {"messages": now.messages, "compactionCount": now.compactions}
@@ -379,8 +384,7 @@ class FileStore:
             else:
                 del facts["bytes"]  # whoever lists it counts it
             facts |= {} if now.name is None else {"name": now.name or None}
-            tokens = self._tokens.pop(key, None)
-            facts |= {} if tokens is None else {"contextTokens": tokens}
+            facts |= noted
             self._try_update(lambda entries: _merge(entries, key, facts))
 
         transcript.when_closed(closed)
@@ -408,7 +412,7 @@ class FileStore:
             updated_at=_moment(state.st_mtime_ns // 1_000_000),
             messages=header.get("messages", 0),
             compactions=header.get("compactionCount", 0),
-            context_tokens=header.get("contextTokens"),
+            context_tokens=self._tokens.get(SessionKey(key), header.get("contextTokens")),
             size=state.st_size,
             parent=header.get("forkedFromParent"),
             previous=header.get("previousFile"),

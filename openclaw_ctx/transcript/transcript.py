@@ -173,7 +173,7 @@ class Transcript:
         return told or None
 
     def tally(self, *, whole: bool = False) -> Tally:
-        """Return counts of what has been read; nothing is read for them, but for all of it where *whole* is asked for."""
+        """Return counts of what has been read, which is all of it where *whole* is asked for."""
         if whole:
             self._read_whole()
         path = self._branch.path
