@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from openclaw_ctx.contract import JSON, EntryId, SessionId, SessionKey
-from openclaw_ctx.errors import SessionBusyError, SessionExistsError, SessionNotFoundError, TranscriptError
+from openclaw_ctx.errors import (
+    EntryNotFoundError,
+    SessionBusyError,
+    SessionExistsError,
+    SessionNotFoundError,
+    TranscriptError,
+)
 from openclaw_ctx.log import describe_error, get_logger
 
 from .archive import archive_name, parse_archive_name
@@ -105,10 +111,12 @@ class FileStore:
         Raises:
             SessionExistsError: The new key is taken.
             SessionNotFoundError: There is no such session.
-            EntryNotFoundError: It has no such entry.
+            EntryNotFoundError: It has no such entry on its active branch.
         """
         with contextlib.closing(self.read(key)) as transcript:
             if at is not None:
+                if not transcript.has_entry(at):
+                    raise EntryNotFoundError(str(transcript.path), at)
                 transcript.branch(at)
             header = new_header(
                 key=new_key, cwd=str(transcript.header.get("cwd") or ""), parent=transcript.path.name, forked_from=key
