@@ -8,6 +8,7 @@ where it is lost. Whoever holds a transcript's lock may write, move or replace i
 
 import contextlib
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Final
 from openclaw_ctx.contract import JSON, EntryId, SessionId, SessionKey
 from openclaw_ctx.errors import (
     EntryNotFoundError,
+    ReadOnlyTranscriptError,
     SessionBusyError,
     SessionExistsError,
     SessionNotFoundError,
@@ -58,6 +60,7 @@ class FileStore:
         self._durable = durable
         self._index = SessionIndex(folder)
         self._tokens: dict[SessionKey, int] = {}
+        self._writing: weakref.WeakSet[Transcript] = weakref.WeakSet()
 
     # -- one session ------------------------------------------------------------------------------
 
@@ -75,7 +78,9 @@ class FileStore:
             record = FileRecord.open(path, durable=self._durable, note_path=self._note_path(key))
             # Until the lock was ours somebody may have rotated the session, or put it aside.
             if self._path_of(key) == path and record.is_at_path():
-                return self._watched(Transcript(record, key=key, header=new_header(cwd=cwd, key=key)))
+                transcript = self._watched(Transcript(record, key=key, header=new_header(cwd=cwd, key=key)))
+                self._writing.add(transcript)
+                return transcript
             record.close()
         raise SessionBusyError(str(self._path_of(key)), "others, who move it all the time", 0.0)
 
@@ -129,11 +134,14 @@ class FileStore:
 
         Raises:
             OSError: It could not be written; nothing has changed.
+            ReadOnlyTranscriptError: It is open for reading.
         """
         key = transcript.key
         if key is None:
             problem = "only a transcript that a store opened can be rotated by it"
             raise ValueError(problem)
+        if transcript not in self._writing:
+            raise ReadOnlyTranscriptError(str(transcript.path))
         transcript.refresh()
         plan = transcript.plan_successor()
         if isinstance(plan, str):
