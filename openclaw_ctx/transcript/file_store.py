@@ -42,6 +42,7 @@ _log = get_logger()
 
 _MOST_TRIES: Final = 20
 _LEAST_ID_CHARS: Final = 4
+_OF_HEADER: Final = ("id", "timestamp", "cwd", "parentSession")
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -106,8 +107,10 @@ class FileStore:
         Raises:
             SessionExistsError: The key is taken.
         """
-        first = new_header(key=key, cwd="") | {k: v for k, v in (header or {}).items() if v is not None}
-        return self._make(key, first, map(encode_json, lines))
+        given = {name: value for name in _OF_HEADER if (value := (header or {}).get(name)) is not None}
+        # How many lines were once written with a line says nothing here, where the last ones may have been left out.
+        ready = ({name: value for name, value in line.items() if name != "more"} for line in lines)
+        return self._make(key, new_header(key=key, cwd="") | given, map(encode_json, ready))
 
     def fork(self, key: SessionKey, new_key: SessionKey, *, at: EntryId | None = None) -> SessionInfo:
         """
