@@ -25,10 +25,11 @@ from openclaw_ctx.contract import JSON
 from openclaw_ctx.errors import SessionBusyError
 from openclaw_ctx.log import clean_text
 
-from .archive import is_transcript_name, parse_archive_name
-from .entry import decode_json, encode_json, milliseconds_of
+from .archive import is_transcript_name
+from .entry import decode_json, encode_json
 from .lock import WriterLock
 from .paths import make_private_folder, move_file, replace_file, safe_name
+from .whole_file import describe_file, header_of
 
 __all__ = ["Entries", "SessionIndex", "primary_transcripts", "rebuild"]
 
@@ -40,14 +41,12 @@ _Signature: TypeAlias = tuple[int, int, int]
 
 _NAME: Final = "sessions.json"
 _NUMBERS: Final = frozenset({"sessionStartedAt", "updatedAt", "compactionCount", "contextTokens", "messages", "bytes"})
-_TEXTS: Final = frozenset({"sessionId", "name"})
+_TEXTS: Final = frozenset({"sessionId", "name", "forkedFromParent", "previousFile"})
 _CHECKED: Final = _NUMBERS | _TEXTS | {"sessionFile"}
 _MOST: Final = 253_402_300_799_999  # the last millisecond that a datetime has
 _BUSY_SECONDS: Final = 5.0
 # Within the coarsest tick of a file system (two seconds, on FAT) another write may have left the same time.
 _SETTLED_NS: Final = 2_000_000_000
-_USUAL_HEADER_BYTES: Final = 1 << 13
-_MOST_HEADER_BYTES: Final = 1 << 20
 _SAFELY: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -64,10 +63,10 @@ class SessionIndex:
 
     An entry's keys: ``sessionId``, ``sessionFile``, ``sessionStartedAt`` and
     ``updatedAt`` (milliseconds since the epoch), ``compactionCount``,
-    ``contextTokens``, ``forkedFromParent``, ``messages``, ``bytes``, ``name``; none is sure
-    to be there. What is shown of them can be used as it is: a number is a whole
-    one, from 0 on and with a date, ``sessionFile`` the bare name of a transcript
-    of this folder. What is shown of no use is left in the file.
+    ``contextTokens``, ``messages``, ``bytes``, ``name``, ``forkedFromParent`` (a key),
+    ``previousFile``; none is sure to be there. What is shown of them can be used
+    as it is: numbers are whole, not negative, and make dates; ``sessionFile`` is the
+    bare name of a transcript of this folder. What cannot be used stays in the file.
 
     Attributes:
         problems: What was wrong with the file when it was read last.
@@ -115,15 +114,15 @@ class SessionIndex:
         with self._locked():
             found, _ = self._load()
             raw = rebuild(self._folder) if found is None else found
-            before, _ = self._shown(raw)
-            entries, _ = self._shown(decode_json(encode_json(raw)))
+            known = encode_json(raw)
+            entries, _ = self._shown(raw)
+            before = {key: dict(entry) for key, entry in entries.items()}
             answer = change(entries)
             data = encode_json(_merged(raw, before, entries))
-            is_there = _state(self._path) is not None
-            if found is None and is_there:
+            if found is None and _state(self._path) is not None:
                 stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
                 move_file(self._path, self._path.with_name(f"{_NAME}.corrupt-{stamp}-{secrets.token_hex(4)}"))
-            if data != encode_json(raw) or (found is None and (is_there or raw)):
+            if data != known or (found is None and raw):
                 replace_file(self._path, data + b"\n")
         return answer
 
@@ -174,7 +173,8 @@ class SessionIndex:
                 continue
             shown = {name: _usable(name, value, folders) for name, value in entry.items()}
             for name, value in shown.items():
-                if value is None and entry[name] is not None:
+                # The reference system says of a fork only that it is one.
+                if value is None and entry[name] is not None and (name, entry[name]) != ("forkedFromParent", True):
                     said = clean_text(f"entry {key!r}: {name} is {entry[name]!r}", limit=300)
                     problems.append(f"{said}, which is of no use")
             shown = {name: value for name, value in shown.items() if value is not None or name not in _CHECKED}
@@ -188,7 +188,12 @@ class SessionIndex:
 
 def primary_transcripts(folder: Path) -> list[Path]:
     """Return the sessions' transcripts in *folder*, by name: plain files, and no archives, copies or other records."""
-    return [folder / name for name in _plain_files(folder) if is_transcript_name(name)]
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+    return [folder / name for name in sorted(names) if is_transcript_name(name)]
 
 
 def rebuild(folder: Path) -> Entries:
@@ -197,146 +202,110 @@ def rebuild(folder: Path) -> Entries:
 
     Where a session was rotated, its last transcript counts: a header that has
     ``parentSession`` and ``parentBytes`` is the successor of that file, unless the
-    file has grown since, for then the rotation was never finished. What was
-    archived leads nobody back to what it followed. No clock is trusted.
+    file has grown since, for then the session went on in it. No clock is
+    trusted. Empty files are no sessions yet.
     """
     by_key: dict[str, list[_Found]] = {}
     others: list[_Found] = []
-    for found in _look(folder):
-        if found.key is not None:
-            by_key.setdefault(found.key, []).append(found)
-        elif not found.archived:
-            others.append(found)
+    for path in primary_transcripts(folder):
+        found = _look(path)
+        if found is not None:
+            key = found.header.get("sessionKey")
+            files = by_key.setdefault(key, []) if isinstance(key, str) and key else others
+            files.append(found)
     entries: Entries = {}
     for key, files in by_key.items():
-        current, strangers = _current(key, files)
+        current, *strangers = _current(files, usual=f"{safe_name(key)}.jsonl")
+        entries[key] = current.entry
         others += strangers
-        if current is not None:
-            entries[key] = current.entry()
     for found in others:
         key = found.name.removesuffix(".jsonl")
         while key in entries:
             key += ".jsonl"
-        entries[key] = found.entry()
+        entries[key] = found.entry
     return entries
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class _Found:
-    """A transcript, or an archive under the name that the transcript had."""
+    """A transcript, with the file that it is the successor of; without that one's size it is not known to be one."""
 
     name: str
-    archived: bool
     size: int
-    written: int
     header: dict[str, JSON]
+    entry: dict[str, JSON]
+    parent: str | None
+    parent_bytes: int
 
     @property
-    def key(self) -> str | None:
-        key = self.header.get("sessionKey")
-        return key if isinstance(key, str) and key else None
-
-    @property
-    def parent(self) -> str | None:
-        """The file whose successor this is; without its size at that time it is not known to be one."""
-        parent = self.header.get("parentSession")
-        return parent if isinstance(parent, str) and self.parent_bytes >= 0 else None
-
-    @property
-    def parent_bytes(self) -> int:
-        size = self.header.get("parentBytes")
-        return size if type(size) is int else -1
-
-    def entry(self) -> dict[str, JSON]:
-        session_id, started = self.header.get("id"), milliseconds_of(self.header.get("timestamp"))
-        entry: dict[str, JSON] = {
-            "sessionId": session_id if isinstance(session_id, str) else self.name.removesuffix(".jsonl"),
-            "sessionFile": self.name,
-        }
-        entry |= {} if started is None else {"sessionStartedAt": max(0, round(started))}
-        return entry | {"updatedAt": max(0, self.written), "bytes": self.size}
+    def made_of(self) -> tuple[int, int, str]:
+        """Puts the successors of one file in order: that only grows, so the last one was made of most of it."""
+        return self.parent_bytes, self.size, self.name
 
 
-def _current(key: str, files: list[_Found]) -> tuple[_Found | None, list[_Found]]:
-    """Return which of the files of one key is its session, if any is, and which others are sessions by themselves."""
-    there = {file.name for file in files if not file.archived}
-    successors: dict[str | None, list[_Found]] = {}
+_Successors: TypeAlias = dict[str | None, list[_Found]]
+
+
+def _look(path: Path) -> _Found | None:
+    """Return what a transcript says of itself; ``None`` where it is empty, or gone meanwhile."""
+    header = header_of(path)
+    try:
+        entry = describe_file(path, header)
+    except FileNotFoundError:
+        return None
+    if not entry["bytes"]:
+        return None
+    if not isinstance(entry["sessionId"], str):
+        entry["sessionId"] = path.stem
+    parent, parent_bytes = header.get("parentSession"), header.get("parentBytes")
+    if not isinstance(parent, str) or type(parent_bytes) is not int or parent_bytes < 0:
+        parent, parent_bytes = None, 0
+    return _Found(
+        name=path.name, size=entry["bytes"], header=header, entry=entry, parent=parent, parent_bytes=parent_bytes
+    )
+
+
+def _current(files: list[_Found], *, usual: str) -> list[_Found]:
+    """Return which of the files of one key is its session now, and then those that have nothing to do with it."""
+    there = {file.name for file in files}
+    successors: _Successors = {}
     for file in files:
         successors.setdefault(file.parent, []).append(file)
     starts = list(successors.get(None, ()))
     reached: set[_Found] = set()
     for parent, siblings in successors.items():
-        if parent is None or parent not in there:
-            starts += [] if parent is None else [max(siblings, key=_made_later)]
+        if parent not in there:
+            starts += [] if parent is None else [max(siblings, key=lambda file: file.made_of)]
             _reach(siblings, successors, reached)
-    for file in sorted(files, key=_made_later, reverse=True):
+    for file in sorted(files, key=lambda file: file.made_of, reverse=True):
         if file not in reached:  # in a ring, or behind one
             starts.append(file)
             _reach([file], successors, reached)
     ends = {_last(start, successors) for start in starts}
-    usual = f"{safe_name(key)}.jsonl"
-    live = sorted(
-        (file for file in ends if not file.archived),
-        key=lambda file: (file.parent is not None, file.name == usual, file.size, file.name),
+    return sorted(
+        ends, key=lambda file: (file.parent is not None, file.name == usual, file.size, file.name), reverse=True
     )
-    return (live[-1], live[:-1]) if live else (None, [])
 
 
-def _made_later(file: _Found) -> tuple[int, int, str]:
-    """Return what puts the successors of one file in order: it grows only, so the last one was made of most of it."""
-    return file.parent_bytes, file.size, file.name
-
-
-def _reach(files: list[_Found], successors: dict[str | None, list[_Found]], reached: set[_Found]) -> None:
+def _reach(files: list[_Found], successors: _Successors, reached: set[_Found]) -> None:
     """Add the files, and all that follow them, to *reached*."""
     waiting = list(files)
     while waiting:
         file = waiting.pop()
         if file not in reached:
             reached.add(file)
-            waiting += () if file.archived else successors.get(file.name, ())
+            waiting += successors.get(file.name, ())
 
 
-def _last(file: _Found, successors: dict[str | None, list[_Found]]) -> _Found:
+def _last(file: _Found, successors: _Successors) -> _Found:
     """Return what a session that began in *file* is in now."""
-    passed = {file}
-    while not file.archived:
-        adopted = [one for one in successors.get(file.name, ()) if one.parent_bytes == file.size and one not in passed]
-        if not adopted:
-            break
-        file = max(adopted, key=_made_later)
+    passed: set[_Found] = set()
+    adopted = [file]
+    while adopted:
+        file = max(adopted, key=lambda one: one.made_of)
         passed.add(file)
+        adopted = [one for one in successors.get(file.name, ()) if one.parent_bytes == file.size and one not in passed]
     return file
-
-
-def _look(folder: Path) -> Iterator[_Found]:
-    """Yield the transcripts of a folder, and those that were put aside for good."""
-    for name in _plain_files(folder):
-        archived = parse_archive_name(name)
-        state = _state(folder / name)
-        if state is None or not state.st_size or not (archived or is_transcript_name(name)):
-            continue
-        if archived is None or archived.reason != "bak":  # a copy; what it is of is there
-            yield _Found(
-                name=archived.file if archived else name,
-                archived=archived is not None,
-                size=state.st_size,
-                written=state.st_mtime_ns // 1_000_000,
-                header=_header(folder / name),
-            )
-
-
-def _header(path: Path) -> dict[str, JSON]:
-    """Return the header on the first line of a file; nothing where there is none, or it cannot be read."""
-    try:
-        with _open(path) as file:
-            data = file.read(_USUAL_HEADER_BYTES)
-            if b"\n" not in data and len(data) == _USUAL_HEADER_BYTES:
-                data += file.read(_MOST_HEADER_BYTES - _USUAL_HEADER_BYTES)
-        header = decode_json(data.partition(b"\n")[0])
-    except (OSError, ValueError):
-        return {}
-    return header if isinstance(header, dict) and header.get("type") == "session" else {}
 
 
 def _usable(name: str, value: JSON, folders: set[Path]) -> JSON:
@@ -387,14 +356,6 @@ def _is_plain(path: Path) -> bool:
 
 def _signature(state: os.stat_result) -> _Signature:
     return state.st_mtime_ns, state.st_size, state.st_ino
-
-
-def _plain_files(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
-    except FileNotFoundError:
-        return []
 
 
 def _open(path: Path) -> io.FileIO:

@@ -80,7 +80,8 @@ def test_nothing_is_there_before_something_is_written(tmp_path: Path) -> None:
 def test_an_index_of_the_reference_system_is_read_as_it_is(tmp_path: Path) -> None:
     """Its keys and its absolute paths; what we have no use for is shown too."""
     entry = {"sessionId": "s-1", "updatedAt": 1.7e12, "compactionCount": 2, "spawnedBy": "x", "origin": {"a": [1]}}
-    save(tmp_path, {"agent:main:main": entry | {"sessionFile": str(tmp_path / "s-1.jsonl")}})
+    theirs = {"sessionFile": str(tmp_path / "s-1.jsonl"), "forkedFromParent": True}
+    save(tmp_path, {"agent:main:main": entry | theirs})
 
     index = SessionIndex(tmp_path)
 
@@ -309,6 +310,15 @@ def test_nothing_is_written_where_nothing_changed(tmp_path: Path, content: bytes
 
     assert path.read_bytes() == content
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_change_deep_in_an_entry_is_written(tmp_path: Path) -> None:
+    """Also where it is the only one."""
+    save(tmp_path, {"k": {"theirs": {"deep": [1]}}})
+
+    SessionIndex(tmp_path).update(lambda entries: entries["k"]["theirs"]["deep"].append(2))
+
+    assert stored(tmp_path) == {"k": {"theirs": {"deep": [1, 2]}}}
 
 
 def test_nothing_is_written_of_no_sessions(tmp_path: Path) -> None:
@@ -543,11 +553,14 @@ def test_of_two_successors_the_one_that_went_on_counts(tmp_path: Path) -> None:
 
 
 def test_a_fork_is_no_successor(tmp_path: Path) -> None:
-    """It has a key of its own, and the session that it was made of keeps its own."""
+    """It has a key of its own, and the session that it was made of keeps its own; whose it is comes back too."""
     size = begin(tmp_path, "a.jsonl", sessionKey="k")
-    begin(tmp_path, "b.jsonl", sessionKey="fork", parentSession="a.jsonl", parentBytes=size)
+    begin(tmp_path, "b.jsonl", sessionKey="fork", parentSession="a.jsonl", parentBytes=size, forkedFrom="k")
 
-    assert files(rebuild(tmp_path)) == {"k": "a.jsonl", "fork": "b.jsonl"}
+    found = rebuild(tmp_path)
+
+    assert files(found) == {"k": "a.jsonl", "fork": "b.jsonl"}
+    assert (found["fork"]["forkedFromParent"], found["fork"]["previousFile"]) == ("k", "a.jsonl")
 
 
 @pytest.mark.parametrize("size", [None, "7", True, -1, 1.0], ids=repr)
@@ -567,32 +580,21 @@ def test_a_copy_of_a_transcript_hides_nothing(tmp_path: Path) -> None:
     assert files(rebuild(tmp_path)) == {"k": f"{safe_name('k')}.jsonl", "z copy": "z copy.jsonl"}
 
 
-@pytest.mark.parametrize("reason", ["deleted", "reset"])
-def test_what_was_archived_does_not_come_back_as_what_it_followed(tmp_path: Path, reason: str) -> None:
-    """The old transcript of a session that was put aside is nobody's; a new session of the key is."""
+def test_the_last_of_a_chain_counts_though_links_of_it_are_missing(tmp_path: Path) -> None:
+    """Removing a superseded transcript by hand brings none that is older back; that one is listed by its stem."""
+    begin(tmp_path, f"{safe_name('k')}.jsonl", line("e1", None, "the first, and the largest"), sessionKey="k")
+    begin_rotated(tmp_path, "c.jsonl", "b.jsonl", 100)
+
+    assert files(rebuild(tmp_path)) == {"k": "c.jsonl", safe_name("k"): f"{safe_name('k')}.jsonl"}
+
+
+def test_what_was_put_aside_is_not_looked_at(tmp_path: Path) -> None:
+    """Neither as a session nor as the successor of one."""
     size = begin(tmp_path, "a.jsonl", sessionKey="k")
-    begin_rotated(tmp_path, f"b.jsonl.{reason}.2026-01-01T00-00-00.000Z", "a.jsonl", size)
-    assert rebuild(tmp_path) == {}
-
-    begin(tmp_path, "c.jsonl", sessionKey="k")
-
-    assert files(rebuild(tmp_path)) == {"k": "c.jsonl"}
-
-
-def test_a_copy_before_a_repair_is_no_end(tmp_path: Path) -> None:
-    """The transcript that it was made of is still there."""
-    size = begin(tmp_path, "a.jsonl", sessionKey="k")
-    begin_rotated(tmp_path, "b.jsonl.bak.2026-01-01T00-00-00.000Z", "a.jsonl", size)
+    for reason in ("bak", "reset", "deleted"):
+        begin_rotated(tmp_path, f"b.jsonl.{reason}.2026-01-01T00-00-00.000Z", "a.jsonl", size)
 
     assert files(rebuild(tmp_path)) == {"k": "a.jsonl"}
-
-
-def test_an_archive_of_an_earlier_session_hides_no_later_one(tmp_path: Path) -> None:
-    """Both had the same file name; the later one was rotated, and its first transcript removed since."""
-    begin(tmp_path, "a.jsonl.reset.2026-01-01T00-00-00.000Z", sessionKey="k")
-    begin_rotated(tmp_path, "b.jsonl", "a.jsonl", 1_000)
-
-    assert files(rebuild(tmp_path)) == {"k": "b.jsonl"}
 
 
 def test_rings_and_themselves_end(tmp_path: Path) -> None:
