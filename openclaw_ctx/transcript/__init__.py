@@ -5,6 +5,7 @@ from .file_store import FileStore
 from .header import new_session_id
 from .history import History
 from .lock import WriterLock
+from .memory_store import MemoryStore
 from .pairing import PairRepair, pairs_are_whole, repair_pairs
 from .paths import make_private_folder, replace_file, safe_name
 from .repair import Repair, repair_message, repair_messages
@@ -18,6 +19,7 @@ __all__ = [
     "Entry",
     "FileStore",
     "History",
+    "MemoryStore",
     "PairRepair",
     "Repair",
     "Rotation",

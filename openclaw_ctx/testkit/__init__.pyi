@@ -1,0 +1,1 @@
+from .store_contract import StoreContract as StoreContract

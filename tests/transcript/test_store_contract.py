@@ -1,0 +1,82 @@
+"""The stores that are ours keep what a store promises."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from openclaw_ctx import AssistantMessage, Host, UserMessage
+from openclaw_ctx.testkit import StoreContract
+from openclaw_ctx.transcript import FileStore, MemoryStore, SessionStore, file_record, tail
+
+
+class TestMemoryStore(StoreContract):
+    """Without a disk."""
+
+    @pytest.fixture
+    def store(self) -> SessionStore:
+        """Return a store that ends with its test."""
+        return MemoryStore()
+
+
+class TestFileStore(StoreContract):
+    """In a folder."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> SessionStore:
+        """Return a store in a folder that is not there yet."""
+        return FileStore(tmp_path / "sessions")
+
+    def reopen(self, store: SessionStore) -> SessionStore:
+        """Return another store in the folder."""
+        assert isinstance(store, FileStore)
+        return FileStore(store.folder)
+
+
+class TestFileStoreFromTheEnd(TestFileStore):
+    """In a folder, and every file that was compacted is opened from its end."""
+
+    @pytest.fixture(autouse=True)
+    def _nothing_is_small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(file_record, "_SMALL_BYTES", 0)
+        monkeypatch.setattr(tail, "_SHARE", 1)
+
+
+async def test_a_host_needs_nothing_of_a_store_but_its_promises(tmp_path: Path) -> None:
+    """Without a file of a session a conversation is had, compacted, rotated, forked and gone on with."""
+    store = MemoryStore()
+    async with Host.open(store=store, state_dir=tmp_path) as host:
+        async with host.session("kitchen") as chat:
+            for number in range(12):
+                await chat.append(UserMessage(content=f"Question {number}: " + "why and how? " * 80))
+                await chat.append(AssistantMessage(content=f"Answer {number}: " + "because. " * 80))
+                await chat.end_turn()
+            assert (await chat.compact(budget=2_000)).result.compacted
+            assert store.rotate(chat.transcript).rotated
+            store.fork(chat.key, "garden")
+            expected = list(chat.history)
+        async with host.session("garden") as chat:
+            assert list(chat.history) == expected
+            await chat.append(UserMessage(content="And now?"))
+
+    assert [info.key for info in store.sessions()] == ["garden", "kitchen"]
+    assert not [name for *_, names in os.walk(tmp_path) for name in names if name.endswith(".jsonl")]
+
+
+def test_nothing_that_a_host_imports_needs_pytest() -> None:
+    """The contract does, and says so by an import that fails where there is none."""
+    code = """
+import sys
+sys.modules["pytest"] = None
+import openclaw_ctx, openclaw_ctx.testkit
+from openclaw_ctx import Host
+try:
+    openclaw_ctx.testkit.StoreContract
+except ImportError as error:
+    print(error.name)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert ended.stdout == "pytest\n"
