@@ -11,37 +11,29 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import attrs
 
 from openclaw_ctx.contract import (
     JSON,
-    BranchSummaryMessage,
-    CompactionSummaryMessage,
-    CustomMessage,
     EntryId,
     Message,
     SessionId,
     SessionKey,
-    UnknownMessage,
-    message_to_wire,
 )
 from openclaw_ctx.errors import EntryNotFoundError
 
-from .entry import LINE_KEYS, Entry, message_of
+from .entry import Entry
 from .file_record import FileRecord
 from .header import iso_time, new_header
 from .history import History
+from .lines import body_of
 from .load import Loaded
 from .record import Record
 from .successor import Successor, plan_fork, plan_successor
 from .tree import Branch, walk
 
 __all__ = ["Tally", "Transcript"]
-
-# What stands on a line of its own rather than in a ``message``, and the line's type.
-_OWN_LINES: Final = {CustomMessage: "custom_message", BranchSummaryMessage: "branch_summary"}
 
 
 @attrs.frozen(kw_only=True)
@@ -234,22 +226,10 @@ class Transcript:
 
     def append(self, message: Message) -> Message:
         """Write *message* behind the leaf; return it as it will be read again, with its entry id."""
-        if isinstance(message, CompactionSummaryMessage):
-            problem = "a compaction is appended by append_compaction, which knows what it keeps"
-            raise TypeError(problem)
-        kind, wire = _OWN_LINES.get(type(message)), message_to_wire(message)
+        body = body_of(message)
         with self._writing:
-            if isinstance(message, UnknownMessage):
-                entry = self._append("message", {"message": wire})
-                entry.message = message_of({"type": "message", "message": wire}, entry.id)
-            elif kind is None or LINE_KEYS & message.extra.keys():
-                entry = self._append("message", {"message": wire})
-                entry.message = attrs.evolve(message, entry_id=entry.id)
-            else:
-                del wire["role"]
-                stamp = iso_time(wire.pop("timestamp", None))
-                entry = self._append(kind, wire, timestamp=stamp)
-                entry.message = message_of({"type": kind, "timestamp": stamp, **wire}, entry.id)
+            entry = self._append(body.type, body.data, timestamp=body.timestamp)
+            entry.message = body.message(message, entry.id)
             self._branch.grow(entry)
         appended: Message = entry.message
         return appended
