@@ -4,6 +4,7 @@ from .entry import Entry, decode_json, encode_json
 from .file_store import FileStore
 from .header import new_session_id
 from .history import History
+from .lines import lines_of
 from .lock import WriterLock
 from .memory_store import MemoryStore
 from .pairing import PairRepair, pairs_are_whole, repair_pairs
@@ -29,6 +30,7 @@ __all__ = [
     "WriterLock",
     "decode_json",
     "encode_json",
+    "lines_of",
     "make_private_folder",
     "new_session_id",
     "pairs_are_whole",
