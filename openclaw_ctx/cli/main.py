@@ -7,24 +7,24 @@ line or the configuration cannot be used; 3 a file is no session that is known;
 """
 
 import contextlib
-import importlib
 import io
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Final, NoReturn
 
 import click
 
+from .lazy import LazyGroup
+
 __all__ = ["cli", "main"]
 
-# Each command lives in a module of its name and is imported when it is asked for.
-_COMMANDS: Final[Mapping[str, str]] = {
-    "doctor": "Check configuration, slot, quarantines and plugin metadata.",
-    "engines": "List the installed engines, and release quarantined ones.",
-    "replay": "Run recorded sessions through one or several engines.",
+_COMMANDS: Final = {
+    "doctor": ("openclaw_ctx.cli.doctor", "Check configuration, slot, quarantines and plugin metadata."),
+    "engines": ("openclaw_ctx.cli.engines", "List the installed engines, and release quarantined ones."),
+    "replay": ("openclaw_ctx.cli.replay", "Run recorded sessions through one or several engines."),
+    "sessions": ("openclaw_ctx.cli.sessions", "List, read, check, move and put aside sessions."),
 }
 
 _EXIT_FAILED: Final = 1
@@ -32,24 +32,6 @@ _EXIT_USAGE: Final = 2
 _EXIT_NO_SESSION: Final = 3
 _EXIT_INTERRUPTED: Final = 130
 _LONGEST_MESSAGE: Final = 2_000
-
-
-class _Commands(click.Group):
-    """Commands that are imported when they are asked for: ``--version`` and ``--help`` load none."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's
-        if cmd_name not in _COMMANDS:
-            return None
-        module = importlib.import_module(f"openclaw_ctx.cli.{cmd_name}")
-        command: click.Command = module.command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(_COMMANDS.items()))
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: Any) -> None:
@@ -60,7 +42,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: Any)
         ctx.exit()
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, modules=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,

@@ -13,6 +13,7 @@ from .repair import Repair, repair_message, repair_messages
 from .rewrite import rewrite
 from .store import Archive, ArchiveReason, Rotation, SessionInfo, SessionStore
 from .transcript import Transcript
+from .whole_file import header_of
 
 __all__ = [
     "Archive",
@@ -30,6 +31,7 @@ __all__ = [
     "WriterLock",
     "decode_json",
     "encode_json",
+    "header_of",
     "lines_of",
     "make_private_folder",
     "new_session_id",

@@ -116,6 +116,17 @@ class Transcript:
         record = FileRecord.open(path, durable=durable, timeout_seconds=timeout_seconds)
         return cls(record, header=new_header(cwd=cwd))
 
+    @classmethod
+    def read(cls, path: Path) -> "Transcript":
+        """
+        Open the file at *path* for reading, as it is now, whoever writes it.
+
+        Raises:
+            FileNotFoundError: There is none.
+            TranscriptFormatError: The path is a symbolic link or no plain file.
+        """
+        return cls(FileRecord(path, read_only=True))
+
     @property
     def path(self) -> Path:
         """The file; a name that no file has where the store keeps no files."""
