@@ -55,11 +55,11 @@ def open_source(name: str, state_dir: Path | None) -> Iterator[Source]:
         if is_own(path):
             source = Source(name=name, transcript=Transcript.read(path), format=OWN_FORMAT)
         else:
-            imported, store, key = import_session(path), MemoryStore(), SessionKey(name)
+            imported, memory, key = import_session(path), MemoryStore(), SessionKey(name)
             header = {"id": imported.session_id, "cwd": imported.cwd}
-            store.create(key, tuple(lines_of(imported.messages)), header=header)
+            memory.create(key, tuple(lines_of(imported.messages)), header=header)
             source = Source(
-                name=name, transcript=store.read(key), format=imported.format, skipped=tuple(imported.skipped)
+                name=name, transcript=memory.read(key), format=imported.format, skipped=tuple(imported.skipped)
             )
     else:
         store = store_in(state_dir)
