@@ -1,9 +1,13 @@
 """What the asynchronous host does, by plain calls from any thread."""
 
 import asyncio
+import contextlib
 import gc
+import inspect
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +17,8 @@ from openclaw_ctx import (
     CompletionResult,
     ConfigError,
     EngineFailedError,
+    EntryNotFoundError,
+    FileStore,
     SessionBusyError,
     SessionClosedError,
     UserMessage,
@@ -21,7 +27,7 @@ from openclaw_ctx import (
 from openclaw_ctx.blocking.thread import LoopThread
 from tests.assembly.plain import engine, texts
 from tests.assembly.recording import open_host
-from tests.blocking.hosts import asking, opened, threads
+from tests.blocking.hosts import THREAD, asking, opened, threads
 
 # -- what it does --------------------------------------------------------------------------------------------------
 
@@ -46,6 +52,70 @@ def test_a_conversation_is_kept_and_asked_for_by_plain_calls(tmp_path):
             return texts(session.history), session.session_id
 
     assert asyncio.run(again()) == (["one", "two"], session_id)
+
+
+def test_a_session_is_named_marked_branched_forked_and_rotated_by_plain_calls(tmp_path):
+    """Each does to the record what it does with a loop."""
+    with opened(tmp_path) as host, host.session("talk") as chat:
+        first = chat.append(UserMessage(content="one"))
+        chat.append(AssistantMessage(content="two"))
+        chat.rename("A talk")
+        chat.label(first.entry_id, "the beginning")
+        state = chat.append_custom("mine", {"step": 1})
+        forked = chat.fork("copy", at=first.entry_id)
+        chat.branch(first.entry_id)
+        chat.append(AssistantMessage(content="another two"))
+        rotation = chat.rotate()
+
+        assert chat.transcript.has_entry(first.entry_id)
+        assert not chat.transcript.has_entry(state)
+        assert texts(chat.history) == ["one", "another two"]
+        assert (rotation.rotated, bool(rotation.reason)) == (False, True), "nothing was compacted"
+        with pytest.raises(EntryNotFoundError):
+            chat.branch("nowhere")
+        with host.session("copy") as copy:
+            assert texts(copy.history) == ["one"]
+        assert forked.parent == "talk"
+        assert {info.key for info in host.store.sessions()} == {"talk", "copy"}
+
+
+class _Told(FileStore):
+    """Knows in which threads it was used."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.users: set[str] = set()
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name.startswith("_") or not inspect.ismethod(value):
+            return value
+
+        def told(*arguments: Any, **options: Any) -> Any:
+            self.users.add(threading.current_thread().name)
+            return value(*arguments, **options)
+
+        return told
+
+
+def test_a_store_is_used_in_the_hosts_thread_alone(tmp_path):
+    """By the host's sessions and by whoever asks ``host.store``, in any thread: a store need not bear two at once."""
+    store = _Told(tmp_path / "sessions")
+    with opened(tmp_path, store=store) as host, ThreadPoolExecutor(2) as pool:
+        with host.session("talk") as chat:
+            chat.append(UserMessage(content="one"))
+            chat.assemble()
+            chat.fork("copy")
+        keys = pool.submit(lambda: {info.key for info in host.store.sessions()}).result(60)
+        archive = host.store.archive("copy", "deleted")
+        restored = pool.submit(host.store.restore, archive.name).result(60)
+        with contextlib.closing(host.store.read("copy")) as copy:
+            found = texts(copy.record())
+
+    assert (keys, restored.key, found) == ({"talk", "copy"}, "copy", ["one"])
+    assert store.users == {THREAD}
+    with pytest.raises(SessionClosedError):
+        host.store.sessions()
 
 
 def test_what_fails_raises_what_it_raises_with_a_loop(tmp_path):
