@@ -8,6 +8,7 @@ where it is lost. Whoever holds a transcript's lock may write, move or replace i
 
 import contextlib
 import os
+import secrets
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -31,17 +32,25 @@ from .file_record import FileRecord
 from .header import iso_time, new_header, new_session_id
 from .index import Entries, SessionIndex, primary_transcripts, rebuild
 from .lock import WriterLock
+from .mend import Mended, mend_file
 from .paths import make_private_folder, move_file, safe_name
-from .store import Archive, ArchiveReason, Rotation, SessionInfo
+from .store import Archive, ArchiveReason, Rotation, SessionInfo, find_session
 from .transcript import Transcript
-from .whole_file import count_file, describe_file, header_of, holds_something, lines_behind_header, write_whole
+from .whole_file import (
+    copy_file,
+    count_file,
+    describe_file,
+    header_of,
+    holds_something,
+    lines_behind_header,
+    write_whole,
+)
 
 __all__ = ["FileStore"]
 
 _log = get_logger()
 
 _MOST_TRIES: Final = 20
-_LEAST_ID_CHARS: Final = 4
 _OF_HEADER: Final = ("id", "timestamp", "cwd", "parentSession")
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -158,6 +167,7 @@ class FileStore:
             key=key,
             parent=old.name,
             parent_bytes=old.stat().st_size,
+            forked_from=transcript.header.get("forkedFrom"),
         )
         write_whole(path, header, plan.lines)
         try:
@@ -200,18 +210,7 @@ class FileStore:
         Raises:
             SessionNotFoundError: It is none, or several.
         """
-        infos = self.sessions()
-        for meant in (
-            lambda info: info.key == name,
-            lambda info: name in {info.session_id, info.path.name, info.path.stem},
-            lambda info: len(name) >= _LEAST_ID_CHARS and info.session_id.startswith(name),
-        ):
-            keys = [info.key for info in infos if meant(info)]
-            if len(keys) == 1:
-                return keys[0]
-            if keys:
-                raise SessionNotFoundError(name, str(self.folder), tuple(sorted(keys)))
-        raise SessionNotFoundError(name, str(self.folder), ())
+        return find_session(self.sessions(), name, where=str(self.folder))
 
     # -- what was put aside -----------------------------------------------------------------------
 
@@ -258,6 +257,33 @@ class FileStore:
         info = self._make(wanted, header | {"sessionKey": wanted}, lines_behind_header(source))
         source.unlink()
         return info
+
+    def repair(self, key: SessionKey) -> tuple[Mended, Archive | None]:
+        """
+        Put a repaired transcript in the place of a session's damaged one, which is put aside; no archive: it was whole.
+
+        Raises:
+            SessionNotFoundError: There is none.
+            SessionBusyError: Somebody writes it.
+            OSError: It could not be written; the session is as it was.
+        """
+        path = self._path_of(key)
+        with self._locked(path):
+            if self._path_of(key) != path or not holds_something(path):
+                raise SessionNotFoundError(key, str(self.folder), ())
+            mended = mend_file(path, header=new_header(key=key, cwd=""))
+            if not mended.done:
+                return mended, None
+            name = archive_name(path.name, "bak", datetime.now(UTC), _names(self.folder))
+            temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+            try:
+                mended.write(temporary)
+                copy_file(path, self.folder / name)
+                move_file(temporary, path)
+            finally:
+                temporary.unlink(missing_ok=True)
+            self._note_made(key, path, mended.header)
+        return mended, self._archive(name)
 
     def remove(self, name: str) -> None:
         """
@@ -358,6 +384,7 @@ class FileStore:
         with self._locked(path):
             if holds_something(path) or holds_something(self._path_of(key)):
                 raise SessionExistsError(key)
+            self._tokens.pop(key, None)
             yield path
 
     def _make(self, key: SessionKey, header: Mapping[str, JSON], lines: Iterable[bytes]) -> SessionInfo:

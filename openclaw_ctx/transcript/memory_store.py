@@ -26,13 +26,12 @@ from .entry import encode_json, milliseconds_of
 from .header import new_header, new_session_id
 from .memory_record import Lines, MemoryRecord, Shelf
 from .paths import safe_name
-from .store import Archive, ArchiveReason, Rotation, SessionInfo
+from .store import Archive, ArchiveReason, Rotation, SessionInfo, find_session
 from .transcript import Transcript
 
 __all__ = ["MemoryStore"]
 
 _WHERE: Final = "memory"
-_LEAST_ID_CHARS: Final = 4
 _OF_HEADER: Final = ("id", "timestamp", "cwd", "parentSession")
 
 
@@ -133,6 +132,7 @@ class MemoryStore:
             cwd=str(transcript.header.get("cwd") or ""),
             key=key,
             parent=transcript.path.name,
+            forked_from=transcript.header.get("forkedFrom"),
         )
         lines = Lines(path=Path(f"{_WHERE}:{session_id}.jsonl"))
         lines.write(encode_json(header), plan.lines, number=next(self._shelf.writes))
@@ -173,18 +173,7 @@ class MemoryStore:
         Raises:
             SessionNotFoundError: It is none, or several.
         """
-        infos = self.sessions()
-        for meant in (
-            lambda info: info.key == name,
-            lambda info: name in {info.session_id, info.path.name, info.path.stem},
-            lambda info: len(name) >= _LEAST_ID_CHARS and info.session_id.startswith(name),
-        ):
-            keys = [info.key for info in infos if meant(info)]
-            if len(keys) == 1:
-                return keys[0]
-            if keys:
-                raise SessionNotFoundError(name, _WHERE, tuple(sorted(keys)))
-        raise SessionNotFoundError(name, _WHERE, ())
+        return find_session(self.sessions(), name, where=_WHERE)
 
     # -- what was put aside -----------------------------------------------------------------------
 
@@ -260,6 +249,7 @@ class MemoryStore:
                     raise SessionExistsError(key)
             made = there or self._begin(key)
             made.write(encode_json(header), lines, number=next(self._shelf.writes))
+            self._tokens.pop(key, None)
             return self._info(key, made)
 
     def _put_aside(self, key: SessionKey, lines: Lines, reason: ArchiveReason) -> Archive:

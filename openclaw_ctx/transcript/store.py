@@ -10,15 +10,18 @@ changed there.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import attrs
 
 from openclaw_ctx.contract import JSON, EntryId, SessionId, SessionKey
+from openclaw_ctx.errors import SessionNotFoundError
 
 from .transcript import Transcript
 
-__all__ = ["Archive", "ArchiveReason", "Rotation", "SessionInfo", "SessionStore"]
+__all__ = ["Archive", "ArchiveReason", "Rotation", "SessionInfo", "SessionStore", "find_session"]
+
+_LEAST_ID_CHARS: Final = 4
 
 ArchiveReason: TypeAlias = Literal["bak", "reset", "deleted"]
 """Why a transcript was put aside: before a repair, for a new beginning, or for good."""
@@ -192,3 +195,23 @@ class SessionStore(Protocol):
 
     def close(self) -> None:
         """Let go of what the store itself holds; transcripts are closed by who opened them."""
+
+
+def find_session(infos: Sequence[SessionInfo], name: str, *, where: str) -> SessionKey:
+    """
+    Return the key that a person means by a key, an id or the beginning of one, or a file's name.
+
+    Raises:
+        SessionNotFoundError: It is none of *infos*, or several.
+    """
+    for meant in (
+        lambda info: info.key == name,
+        lambda info: name in {info.session_id, info.path.name, info.path.stem},
+        lambda info: len(name) >= _LEAST_ID_CHARS and info.session_id.startswith(name),
+    ):
+        keys = [info.key for info in infos if meant(info)]
+        if len(keys) == 1:
+            return keys[0]
+        if keys:
+            raise SessionNotFoundError(name, where, tuple(sorted(keys)))
+    raise SessionNotFoundError(name, where, ())

@@ -217,6 +217,12 @@ class Transcript:
         for entry in list(self._entries):
             yield entry, self._record.data(entry)
 
+    def lines(self) -> Iterator[bytes]:
+        """Yield every entry's line as it is, without its end."""
+        self._read_whole()
+        for entry in list(self._entries):
+            yield self._record.line(entry)
+
     def active_branch(self) -> Sequence[Entry]:
         """Return the entries from the root to the leaf."""
         self._read_whole()

@@ -14,9 +14,19 @@ from .paths import move_file
 from .record_file import sync_folder, write_new_file
 from .transcript import Transcript
 
-__all__ = ["count_file", "describe_file", "header_of", "holds_something", "lines_behind_header", "write_whole"]
+__all__ = [
+    "copy_file",
+    "count_file",
+    "describe_file",
+    "header_of",
+    "holds_something",
+    "lines_behind_header",
+    "write_pieces_to",
+    "write_whole",
+]
 
 _HEADER_BYTES: Final = 1 << 20
+_PIECE_BYTES: Final = 1 << 20
 
 
 def holds_something(path: Path) -> bool:
@@ -54,14 +64,30 @@ def write_whole(path: Path, header: Mapping[str, JSON], lines: Iterable[bytes]) 
         for line in lines:
             yield line + b"\n"
 
+    write_pieces_to(path, pieces())
+
+
+def write_pieces_to(path: Path, pieces: Iterable[bytes]) -> None:
+    """Put *pieces* in the place of *path*, private and on the disk when this returns: whole, or not at all."""
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    write_new_file(temporary, pieces())
+    write_new_file(temporary, pieces)
     try:
         move_file(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Give *source* a second name, or a copy where the file system has no such names; *target* is new."""
+    try:
+        target.hardlink_to(source)
+    except FileExistsError:
+        raise
+    except OSError:
+        with source.open("rb") as file:
+            write_new_file(target, iter(lambda: file.read(_PIECE_BYTES), b""))
 
 
 def describe_file(path: Path, header: Mapping[str, JSON]) -> dict[str, JSON]:
