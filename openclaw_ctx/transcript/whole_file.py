@@ -1,6 +1,7 @@
 """Transcripts as whole files: their first line, what an index says of them, and writing one anew."""
 
 import contextlib
+import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,7 @@ __all__ = [
 
 _HEADER_BYTES: Final = 1 << 20
 _PIECE_BYTES: Final = 1 << 20
+_PLAINLY: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def holds_something(path: Path) -> bool:
@@ -40,7 +42,7 @@ def holds_something(path: Path) -> bool:
 def header_of(path: Path) -> dict[str, JSON]:
     """Return the first line of a transcript; empty where it is none."""
     try:
-        with path.open("rb") as file:
+        with open(os.open(path, _PLAINLY), "rb") as file:  # noqa: PTH123 -- a descriptor, lest a FIFO keep us waiting
             header = decode_json(file.readline(_HEADER_BYTES))
     except (OSError, ValueError):
         return {}
