@@ -14,14 +14,14 @@ from .player import Player, from_lists, message_of
 from .seen import Seen, SeenArchive, SeenSession, look
 from .workload import CLOSED, Operation, plan
 
-__all__ = ["judge", "replayed", "take"]
+__all__ = ["judge", "replayed", "settled", "take"]
 
 
 def replayed(
-    operations: Sequence[Operation], told: Sequence[Mapping[str, Any]], problems: Problems
-) -> tuple[World, Step | None, list[str]]:
-    """Return what a store must hold where all that was told is true, the step under way, and the story."""
-    world, step = World(), None
+    world: World, operations: Mapping[int, Operation], told: Sequence[Mapping[str, Any]], problems: Problems
+) -> tuple[Step | None, list[str]]:
+    """Let the model do what was told; return the step that was under way, and the story."""
+    step: Step | None = None
     story: list[str] = []
     for word in told:
         if word["what"] == "begin":
@@ -31,7 +31,7 @@ def replayed(
             take(world, step, word, problems)
             story[-1] += f", done by {word['points']} calls"
             step = None
-    return world, step, story
+    return step, story
 
 
 def take(world: World, step: Step, facts: Mapping[str, Any], problems: Problems) -> None:
@@ -43,9 +43,9 @@ def take(world: World, step: Step, facts: Mapping[str, Any], problems: Problems)
     world.take(step, made)
 
 
-def judge(folder: Path, world: World, step: Step | None, problems: Problems) -> None:
+def settled(folder: Path, world: World, step: Step | None, problems: Problems) -> World:
     """
-    Find which promises are broken in a folder whose writer is gone; sessions are written to for it.
+    Return what a folder holds whose writer is gone, and find which promises are broken; nothing is written.
 
     Args:
         folder: The store's.
@@ -54,20 +54,27 @@ def judge(folder: Path, world: World, step: Step | None, problems: Problems) -> 
         problems: Takes them.
     """
     seen = look(folder)
-    outcomes = _outcomes(world, step, seen)
-    found = [(_differences(outcome, seen), outcome) for outcome in outcomes]
+    found = [(_differences(outcome, seen), outcome) for outcome in _outcomes(world, step, seen)]
     difference, now = min(found, key=lambda pair: len(pair[0].all()))
     problems.add(difference)
+    return now
+
+
+def judge(folder: Path, world: World, step: Step | None, problems: Problems) -> World:
+    """Do as :func:`settled`, and write to the sessions: each of them, and what was not done."""
+    now = settled(folder, world, step, problems)
+    was_done = now.steps > world.steps
     if not problems.all():
         _write_next(folder, now, problems)
     if not problems.all():
         again = look(folder)
         problems.add(_differences(now, again))
         problems.add(_lines(now, again))
-    if not problems.all() and step is not None and now is outcomes[0]:
+    if not problems.all() and step is not None and not was_done:
         _do_again(folder, now, step, problems)
     if not problems.all():
         _lose_index(folder, now, problems)
+    return now
 
 
 def _outcomes(world: World, step: Step | None, seen: Seen) -> list[World]:
@@ -80,9 +87,7 @@ def _outcomes(world: World, step: Step | None, seen: Seen) -> list[World]:
             after.take(step, made)
             outcomes.append(after)
     for outcome in outcomes:
-        if outcome.opened is not None:
-            outcome.sheet.reopen()
-            outcome.opened = None
+        outcome.fall()
     return outcomes
 
 
@@ -105,7 +110,7 @@ def _differences(world: World, seen: Seen) -> Problems:
         elif sheet.lines:
             problems.lost.append(f"session {key!r} with {len(sheet.lines)} lines")
     for key in seen.live.keys() - world.live.keys():
-        if seen.live[key].record:
+        if seen.live[key].lines:
             problems.duplicated.append(f"session {key!r}, which should not be there")
     _compare_aside(world, seen, problems)
     return problems
@@ -182,7 +187,7 @@ def _lines(world: World, seen: Seen) -> Problems:
     for key, sheet in world.live.items():
         if key not in seen.live and not sheet.lines:
             continue  # begun, and nothing said yet: that is no session
-        found = seen.live[key].file()
+        found = seen.live[key].file(as_is=True)
         problems.wrong += [f"{found.path.name}: {problem}" for problem in found.problems]
         if found.header is None:
             problems.wrong.append(f"{found.path.name}: no header")

@@ -190,6 +190,8 @@ class World:
         retired: Transcripts that a rotation left behind.
         opened: The key of the session that is open for writing.
         pending: Counts of tokens that are kept at the next closing.
+        last: The key of the session that was open last.
+        steps: How many were done.
     """
 
     live: dict[str, Sheet] = attrs.field(factory=dict)
@@ -197,6 +199,8 @@ class World:
     retired: list[Retired] = attrs.field(factory=list)
     opened: str | None = None
     pending: dict[str, int] = attrs.field(factory=dict)
+    last: str | None = None
+    steps: int = 0
 
     @property
     def sheet(self) -> Sheet:
@@ -207,9 +211,14 @@ class World:
     def close(self) -> None:
         """Close what is open."""
         if self.opened is not None:
-            self.sheet.reopen()
             self.sheet.tokens = self.pending.pop(self.opened, self.sheet.tokens)
-            self.opened = None
+        self.fall()
+
+    def fall(self) -> None:
+        """Lose what only the memory of the writer knew."""
+        if self.opened is not None:
+            self.sheet.reopen()
+            self.last, self.opened = self.opened, None
 
     def take(self, step: Step, made: Sheet | None = None) -> None:  # noqa: C901, PLR0912 -- a case a kind
         """
@@ -219,6 +228,7 @@ class World:
             step: What was done.
             made: What a rotation or a fork has written, which is looked at rather than foretold; see :func:`goes_on`.
         """
+        self.steps += 1
         match step.kind:
             case "open":
                 self.close()

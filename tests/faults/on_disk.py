@@ -30,25 +30,34 @@ class Found:
     problems: list[str] = attrs.field(factory=list)
 
 
-def read_file(path: Path) -> Found:
-    """Return what a file holds; nothing of it is mended."""
+def read_file(path: Path, *, as_is: bool = False) -> Found:
+    """
+    Return what a file holds, without what a killed writer left half done at its end.
+
+    Args:
+        path: The file, which is not changed.
+        as_is: With that, as far as it can be parsed.
+    """
     found = Found(path)
-    lines = path.read_bytes().split(b"\n")
-    if lines.pop():
-        found.problems.append(f"line {len(lines) + 1}: no newline at its end")
+    *lines, rest = path.read_bytes().split(b"\n")
+    if rest:
+        found.problems += [f"line {len(lines) + 1}: no newline at its end"] if as_is else []
+        lines += [rest] if as_is or _parsed(rest) is not None else []
     places: dict[Any, int] = {}
+    more: list[int] = []
     for number, line in enumerate(lines, 1):
-        try:
-            data = json.loads(line)
-        except ValueError:
+        data = _parsed(line)
+        if data is None:
             found.problems.append(f"line {number}: cannot be parsed")
-            continue
-        if number == 1 and data["type"] == "session":
+        elif number == 1 and data["type"] == "session":
             found.header = data
-            continue
-        found.sheet.lines.append(_said(data, places, found, number))
-        places[data["id"]] = len(found.ids)
-        found.ids.append(data["id"])
+        else:
+            found.sheet.lines.append(_said(data, places, found, number))
+            places[data["id"]] = len(found.ids)
+            found.ids.append(data["id"])
+            more.append(data.get("more", 0))
+    if not as_is:
+        _take_back(found, more)
     found.sheet.reopen()
     return found
 
@@ -89,6 +98,22 @@ def as_wire(line: Said, *, ids: Sequence[str]) -> dict[str, Any]:
             return {"name": line.token}
         case _:
             return {"customType": "state", "data": {"mark": line.token}}
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        data: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return None
+    return data
+
+
+def _take_back(found: Found, more: list[int]) -> None:
+    """Leave out the last lines where they say that more were to be written with them."""
+    count = 1 if more and more[-1] else 0
+    while 0 < count < len(more) and more[-count - 1] == more[-count] + 1:
+        count += 1
+    del found.sheet.lines[len(more) - count :], found.ids[len(more) - count :]
 
 
 def _said(data: Mapping[str, Any], places: Mapping[Any, int], found: Found, number: int) -> Said:

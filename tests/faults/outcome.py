@@ -1,11 +1,11 @@
 """What came of runs that were killed, and how that is told."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import attrs
 
-__all__ = ["Problems", "Run", "summary", "table"]
+__all__ = ["Cut", "Problems", "Run", "summary", "table"]
 
 
 @attrs.define
@@ -37,29 +37,42 @@ class Problems:
 
 
 @attrs.frozen(kw_only=True)
+class Cut:
+    """
+    Where a process was killed.
+
+    Attributes:
+        operation: In which kind of operation; ``between`` two of them.
+        call: At which call; ``any`` where its parent killed it.
+        when: Before, in the middle of or after it.
+    """
+
+    operation: str
+    call: str
+    when: str
+
+    def __str__(self) -> str:
+        return f"{self.when} {self.call} in {self.operation}"
+
+
+@attrs.define(kw_only=True)
 class Run:
     """
     What came of one run.
 
     Attributes:
-        killed: Whether it was killed, or done before.
-        operation: In which kind of operation; ``between`` two of them.
-        call: At which call; ``any`` where the parent killed it.
-        when: Before, in the middle of or after it.
-        leftovers: Files that nobody needs any more, by their kind.
+        cuts: Where its processes were killed, one after the other.
+        left: Files that nobody needs any more, by their kind.
         unseen: Changes to the disk that were no points at which it could have been killed.
         story: What was done, step by step.
     """
 
     seed: int
-    killed: bool
-    operation: str
-    call: str
-    when: str
-    problems: Problems
-    leftovers: Mapping[str, int] = attrs.field(factory=dict)
-    unseen: Sequence[str] = ()
-    story: Sequence[str] = ()
+    problems: Problems = attrs.field(factory=Problems)
+    cuts: list[Cut] = attrs.field(factory=list)
+    left: Counter[str] = attrs.field(factory=Counter)
+    unseen: list[str] = attrs.field(factory=list)
+    story: list[str] = attrs.field(factory=list)
 
     @property
     def is_good(self) -> bool:
@@ -67,16 +80,16 @@ class Run:
         return not self.problems.all() and not self.unseen
 
     def __str__(self) -> str:
-        cut = f"killed {self.when} {self.call}, in {self.operation}" if self.killed else "not killed"
-        return "\n".join((f"run {self.seed}: {cut}", *self.problems.all(), *self.unseen))
+        cuts = ", then ".join(map(str, self.cuts)) or "nowhere"
+        return "\n".join((f"run {self.seed}: killed {cuts}", *self.problems.all(), *self.unseen))
 
 
 def table(runs: Sequence[Run]) -> str:
     """Return how many kills hit each kind of operation, and each call."""
-    killed = [run for run in runs if run.killed]
+    cuts = [cut for run in runs for cut in run.cuts]
     columns = {
-        "operation": Counter(run.operation for run in killed),
-        "call": Counter(f"{run.when} {run.call}" for run in killed),
+        "operation": Counter(cut.operation for cut in cuts),
+        "call": Counter(f"{cut.when} {cut.call}" for cut in cuts),
     }
     return "\n".join(
         f"kills by {name}: " + ", ".join(f"{kind} {times}" for kind, times in sorted(counts.items()))
@@ -86,9 +99,9 @@ def table(runs: Sequence[Run]) -> str:
 
 def summary(runs: Sequence[Run], seconds: float) -> str:
     """Return the one line that says whether any promise was broken: in how many runs, and what else was seen."""
-    broken = {name: sum(bool(getattr(run.problems, name)) for run in runs) for name in attrs.fields_dict(Problems)}
-    left = sum((Counter(run.leftovers) for run in runs), Counter())
-    facts = {"runs": len(runs), "kills": sum(run.killed for run in runs)} | broken
-    facts["unseen writes"] = sum(bool(run.unseen) for run in runs)
-    facts |= {"torn": left["torn"], "temporary files left": left["tmp"], "seconds": round(seconds)}
-    return ", ".join(f"{name} {number}" for name, number in facts.items())
+    facts = {"runs": len(runs), "kills": sum(len(run.cuts) for run in runs)}
+    facts |= {name: sum(bool(getattr(run.problems, name)) for run in runs) for name in attrs.fields_dict(Problems)}
+    left = sum((run.left for run in runs), Counter[str]())
+    facts |= {"unseen writes": sum(bool(run.unseen) for run in runs), "torn": left["torn"]}
+    facts |= {"temporary files left": left["tmp"], "transcripts of nobody left": left["strays"]}
+    return ", ".join(f"{name} {number}" for name, number in (facts | {"seconds": round(seconds)}).items())

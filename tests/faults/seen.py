@@ -37,9 +37,9 @@ class SeenSession:
     compactions: int
     tokens: int | None
 
-    def file(self) -> Found:
-        """Read its file."""
-        return read_file(self.path)
+    def file(self, *, as_is: bool = False) -> Found:
+        """Read its file; see :func:`~.on_disk.read_file`."""
+        return read_file(self.path, as_is=as_is)
 
 
 @attrs.frozen(kw_only=True)

@@ -17,19 +17,22 @@ from typing import Any, Final
 
 import attrs
 
-from .judge import judge, replayed, take
-from .model import World
-from .outcome import Problems, Run
+from .judge import judge, replayed, settled, take
+from .model import Step, World
+from .outcome import Cut, Problems, Run
 from .player import Player
 from .points import Aim
 from .process import Ended, Teller, run_in_child
 from .seen import look
-from .workload import KINDS, Operation, draw, plan
+from .workload import KINDS, Operation, draw, draw_on, plan
 
 __all__ = ["Rehearsal", "rehearse", "run"]
 
 _BY_PARENT: Final = 8  # one run in so many
 _AT_CALLS: Final = 0.9  # of the other runs, where there are calls; the rest end when the operation is about to return
+_TWICE: Final = 0.4  # of the runs
+_LATER: Final = 100  # the number of the second process's first operation
+_MOST_POINTS: Final = 8  # where the second process ends, which has to mend something first
 _REHEARSALS: Final = 2 * len(KINDS)
 
 
@@ -60,7 +63,7 @@ def rehearse(folder: Path) -> Rehearsal:
         script, _ = draw(seed, KINDS[seed % len(KINDS)])
         with _folder_of(folder, seed) as own:
             began = time.monotonic()
-            ended = run_in_child(functools.partial(_play, own, script))
+            ended = run_in_child(functools.partial(_play, own, World(), dict(enumerate(script))))
             seconds += time.monotonic() - began
         assert ended.fault is None, f"rehearsal {seed}: {ended.fault}"
         for word in _done(ended):
@@ -70,45 +73,67 @@ def rehearse(folder: Path) -> Rehearsal:
 
 
 def run(seed: int, folder: Path, rehearsal: Rehearsal) -> Run:
-    """Do the run of this seed in *folder*, kill it, and look."""
+    """Do the run of this seed in *folder*: kill its process, often the next one too, and look."""
     chosen = random.Random(f"run {seed}")  # noqa: S311 -- to be drawn again
     kind = KINDS[seed % len(KINDS)]
     script, place = draw(seed, kind)
-    aim, kill_after = None, None
-    if chosen.randrange(_BY_PARENT):
-        points = chosen.choice(rehearsal.points[kind])
-        point = chosen.randrange(points) if points and chosen.random() < _AT_CALLS else points
-        aim = Aim(operation=place, point=point, seed=chosen.getrandbits(32))
-    else:
-        kill_after = chosen.random() * rehearsal.seconds * len(script)
-    problems = Problems()
+    points = chosen.choice(rehearsal.points[kind])
+    point = chosen.randrange(points) if points and chosen.random() < _AT_CALLS else points
+    done = Run(seed=seed)
     with _folder_of(folder, seed) as own:
-        ended = run_in_child(functools.partial(_play, own, script), aim=aim, kill_after_seconds=kill_after)
+        life = _Life(own, World(), done)
+        step = life.live(script, aim=Aim(operation=place, point=point, seed=seed), chosen=chosen, rehearsal=rehearsal)
+        if done.is_good and chosen.random() < _TWICE:
+            life.world = settled(own, life.world, step, done.problems)
+            script, place = draw_on(chosen.getrandbits(32))
+            aim = Aim(operation=_LATER + place, point=chosen.randrange(_MOST_POINTS), seed=seed)
+            step = life.live(script, aim=aim, chosen=chosen, rehearsal=rehearsal, first=_LATER)
+        world = judge(own, life.world, step, done.problems) if done.is_good else life.world
+        _count_left(own, world, done)
+    return done
+
+
+@attrs.define
+class _Life:
+    """The processes that write in one folder, one after the other."""
+
+    folder: Path
+    world: World
+    done: Run
+
+    def live(
+        self,
+        script: Sequence[Operation],
+        *,
+        aim: Aim,
+        chosen: random.Random,
+        rehearsal: Rehearsal,
+        first: int = 0,
+    ) -> Step | None:
+        """Let a process do the operations until it is killed; return what it was about to do."""
+        operations = dict(enumerate(script, first))
+        work = functools.partial(_play, self.folder, self.world, operations)
+        if chosen.randrange(_BY_PARENT):
+            ended = run_in_child(work, aim=aim)
+        else:
+            ended = run_in_child(work, kill_after_seconds=chosen.random() * rehearsal.seconds * len(script))
+        problems, last = self.done.problems, (ended.told or [{}])[-1]
         if ended.fault is not None:
             problems.refused.append(f"before it was killed: {ended.fault}")
-        world, step, story = replayed(script, ended.told, problems)
-        if not problems.all():
-            judge(own, world, step, problems)
-        leftovers = dict(look(own).leftovers)
-    last = ended.told[-1] if ended.told else {}
-    return Run(
-        seed=seed,
-        killed=ended.killed,
-        operation=step.kind if step is not None else "between",
-        call=last.get("call", "any"),
-        when=last.get("when", "any"),
-        problems=problems,
-        leftovers=leftovers,
-        unseen=[unseen for word in _done(ended) for unseen in word["unseen"]],
-        story=story,
-    )
+        step, story = replayed(self.world, operations, ended.told, problems)
+        self.done.story += story
+        self.done.unseen += [unseen for word in _done(ended) for unseen in word["unseen"]]
+        if ended.killed:
+            kind = "between" if step is None else step.kind
+            self.done.cuts.append(Cut(operation=kind, call=last.get("call", "any"), when=last.get("when", "any")))
+        return step
 
 
-def _play(folder: Path, script: Sequence[Operation], teller: Teller) -> None:
+def _play(folder: Path, world: World, operations: Mapping[int, Operation], teller: Teller) -> None:
     """Do the operations, one after the other, and tell before and after each."""
-    world, problems = World(), Problems()
+    problems = Problems()
     player = Player(folder, world)
-    for number, operation in enumerate(script):
+    for number, operation in operations.items():
         step = plan(world, operation, number)
         teller.begin(number)
         facts = player.perform(step)
@@ -118,6 +143,14 @@ def _play(folder: Path, script: Sequence[Operation], teller: Teller) -> None:
 
 def _done(ended: Ended) -> list[dict[str, Any]]:
     return [word for word in ended.told if word["what"] == "done"]
+
+
+def _count_left(folder: Path, world: World, done: Run) -> None:
+    """Count the files that nobody needs any more."""
+    seen = look(folder)
+    retired = [line.sheet.lines for line in world.retired]
+    done.left += seen.leftovers
+    done.left["strays"] += sum(bool(lines) and lines not in retired for lines in seen.strays)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import attrs
 
 from .model import ANSWERS, Said, Step, World
 
-__all__ = ["CLOSED", "KINDS", "Operation", "draw", "plan"]
+__all__ = ["CLOSED", "KINDS", "Operation", "draw", "draw_on", "plan"]
 
 # How often each is drawn, among a hundred or so.
 _WEIGHTS: Final = {
@@ -31,6 +31,7 @@ _WEIGHTS: Final = {
 }
 KINDS: Final = tuple(_WEIGHTS)
 _FEWEST, _MOST = 3, 16
+_MOST_NEXT: Final = 6
 _BEHIND: Final = 2  # operations behind the one that is aimed at
 _LONGEST: Final = 300_000
 _MOST_REPLACED: Final = 30
@@ -72,6 +73,15 @@ def draw(seed: int, kind: str) -> tuple[list[Operation], int]:
             return [*operations[: place + 1], *more, Operation("close", 0)], place
 
 
+def draw_on(seed: int) -> tuple[list[Operation], int]:
+    """Return what the next process does, and at which of it; often where it first writes, which mends what it found."""
+    chosen = random.Random(seed)  # noqa: S311 -- to be drawn again
+    wishes = ["open", *chosen.choices(KINDS, list(_WEIGHTS.values()), k=chosen.randint(1, _MOST_NEXT)), "close"]
+    return [Operation(wish, chosen.getrandbits(32)) for wish in wishes], chosen.choice(
+        (1, chosen.randrange(len(wishes)))
+    )
+
+
 def plan(world: World, operation: Operation, number: int) -> Step:
     """Return what is done where *operation* is the next; an append where it cannot be."""
     chosen = random.Random(operation.seed)  # noqa: S311 -- to be drawn again
@@ -86,7 +96,8 @@ def plan(world: World, operation: Operation, number: int) -> Step:
 
 def _open(world: World, chosen: random.Random, token: str) -> Step:
     """Open what there is, the same one often, or begin another."""
-    keys = [*world.live, *([world.opened] * 2 if world.opened else [])]
+    last = world.opened or world.last
+    keys = [*world.live, *([last] * 4 if last in world.live else [])]
     free = [key for key in _KEYS if key not in world.live]
     if not keys or (free and chosen.random() < 0.2):
         return Step(kind="open", key=chosen.choice(free) if free else f"agent:{token}")
