@@ -6,7 +6,7 @@ stays as it is. Entries keep their ids, and lines that need no change their byte
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Final, TypeAlias
 
@@ -93,10 +93,14 @@ def plan_successor(entries: Sequence[Entry], path: Sequence[Entry], *, data: _Da
     ids = {entries[place].id for place in order}
     renamed = {old: new for old, new in rotation.renamed.items() if old not in ids}
     changes = {branch[position]: change for position, change in rotation.changes.items()}
+    before = stays.difference(order[-1:])  # what others can still stand behind
     lines = []
     for place in order:
         entry, parent = entries[place], follows[place]
-        change = _renaming(entry, renamed, data) | changes.get(place, {})
+        change = _renaming(entry, renamed, data) if renamed else {}
+        if entry.is_boundary and not change:
+            change = _keeping(place, entries, parents, before)
+        change |= changes.get(place, {})
         lines.append(_written(entry, None if parent is None else entries[parent].id, change, data=data, line=line))
     return Successor(
         lines=lines,
@@ -161,10 +165,7 @@ class _Rotation:
             self.gone.difference_update(reply)
             self.gone.update(p for p in range(reply[0], kept) if path[p].type in _BESIDE)
             self._strip(reply[0], self._data(path[reply[0]]))
-            kept = reply[0]
-        self._keep_from(at, kept)
-        if live != at:
-            self._keep_from(live, shown)
+            self.changes[at] = {_KEPT: path[reply[0]].id}
 
     def _leave_stale_states(self) -> None:
         newer: set[str] = set()
@@ -243,14 +244,6 @@ class _Rotation:
         # Results that lost their call to the cut may be the reply's own.
         results = takewhile(lambda message: isinstance(message, ToolResultMessage), pairs)
         return not pairs_are_whole(pairs) and pairs_are_whole([*group, *results])
-
-    def _keep_from(self, boundary: int, start: int) -> None:
-        """Let a boundary name the first entry from *start* on that stays, or itself where none does; never a label."""
-        path = self._path
-        there = (p for p in range(start, boundary) if p not in self.gone and path[p].type != "label")
-        first = path[next(there, boundary)]
-        if start < boundary and first.id != path[boundary].first_kept_id:
-            self.changes[boundary] = {_KEPT: first.id}
 
 
 def _kept_from(path: Sequence[Entry], boundary: int) -> int:
@@ -401,10 +394,28 @@ def _rings(others: Sequence[int], follows: Mapping[int, int | None]) -> Iterator
 def _renaming(entry: Entry, renamed: Mapping[EntryId, EntryId], data: _Data) -> dict[str, JSON]:
     """Return what changes on a line that names a repetition."""
     key = _NAMING_KEYS.get(entry.type)
-    if key is None or not renamed:
+    if key is None:
         return {}
     named = entry.first_kept_id if key == _KEPT else data(entry).get(key)
     return {key: renamed[EntryId(named)]} if isinstance(named, str) and named in renamed else {}
+
+
+def _keeping(
+    boundary: int, entries: Sequence[Entry], parents: Sequence[int | None], stays: Container[int]
+) -> dict[str, JSON]:
+    """Return what changes on a boundary that names what is left out: it names what follows that, or itself."""
+    entry = entries[boundary]
+    if entry.first_kept_id in {None, entry.id}:
+        return {}
+    at, first = parents[boundary], boundary
+    seen: set[int] = set()
+    while at is not None and at not in seen:
+        if entries[at].id == entry.first_kept_id:
+            return {} if at in stays else {_KEPT: entries[first].id}
+        first = at if at in stays else first
+        seen.add(at)
+        at = parents[at]
+    return {}
 
 
 def _written(entry: Entry, parent_id: EntryId | None, change: Mapping[str, JSON], *, data: _Data, line: _Line) -> bytes:

@@ -350,14 +350,15 @@ def test_a_message_that_is_said_again_before_any_reply_is_said_once() -> None:
     assert successor.line_of("c")["parentId"] == "n"
 
 
-def test_a_branch_left_at_a_repetition_is_left_at_the_one_that_stays() -> None:
-    """And so is the end of the branch, where the repetition was its last line."""
+def test_what_names_a_repetition_names_the_one_that_stays() -> None:
+    """On all branches; the end of the branch too, where the repetition was its last line."""
     elsewhere = other("branch_summary", "b", fromId="u2", summary="over there")
-    lines = [*chained(compaction("c"), said("u1", "x"), elsewhere, said("u2", "x"))]
+    lines = chained(compaction("c"), said("u1", "x"), elsewhere, said("u2", "x"), compaction("d", "u2"))
 
-    plan, successor = rotated(Session(lines))
+    plan, successor = rotated(Session(lines, "u2"))
 
     assert successor.line_of("b")["fromId"] == "u1"
+    assert successor.line_of("d")["firstKeptEntryId"] == "u1"
     assert plan.leaf_id == successor.ids[-1] == "b"
 
 
@@ -382,12 +383,27 @@ def test_the_end_of_a_branch_may_be_left_out() -> None:
 
 
 def test_older_boundaries_and_the_states_of_programs_stay() -> None:
-    """They show nothing; and lines of a type that nobody knows stay too."""
+    """They show nothing; and lines of a type that nobody knows stay too, with their bytes."""
     stay = [compaction("c1"), other("reset", "r1"), other("custom", "s", customType="x"), other("new", "n")]
 
     _, successor = rotated(Session(chained(said("u"), *stay, compaction("c2"))))
 
     assert successor.ids == ["c1", "r1", "s", "n", "c2"]
+
+
+def test_older_boundaries_name_what_is_left_of_what_they_kept() -> None:
+    """On all branches, so that going back to them shows it; or themselves where nothing is. Unknown names stay."""
+    lines = [
+        *chained(said("u1"), compaction("c1", "u1"), said("u2"), said("u3"), compaction("c2", "u2")),
+        *chained(said("x1"), compaction("x2", "u1"), compaction("x3", "x1"), compaction("x4", "?"), behind="u3"),
+        *chained(compaction("c3", "u3"), said("u4"), said("u5"), compaction("y", "u4"), behind="c2"),
+    ]
+
+    _, successor = rotated(Session(lines, "u4"))
+
+    kept = {i: successor.line_of(i)["firstKeptEntryId"] for i in ("c1", "c2", "x2", "x3", "x4", "c3", "y")}
+    assert kept == {"c1": "c1", "c2": "u3", "x2": "c1", "x3": "x1", "x4": "?", "c3": "u3", "y": "u5"}
+    assert successor.seen == ["c3", "u3", "u4"]
 
 
 def test_what_a_later_reset_keeps_stays() -> None:
@@ -857,6 +873,10 @@ def test_a_successor_is_a_tree_in_order(session: Session) -> None:
     assert all(entry.parent_id in {None, *ids[:n]} for n, entry in enumerate(successor.entries))
     on_path = [entry.id for entry in session.path if entry.id in ids]
     assert [entry.id for entry in successor.path] == on_path
+    for boundary in (entry for entry in successor.entries if entry.is_boundary):
+        old = [entry.id for entry in walk(session.entries, boundary.id)]
+        new = [entry.id for entry in walk(successor.entries, boundary.id)]
+        assert boundary.first_kept_id in new or boundary.first_kept_id not in old
     off_path = set(session.ids) - {entry.id for entry in session.path}
     assert {i for i in off_path if session.line_of(str(i))["type"] != "label"} <= set(ids)
     assert set(plan.renamed) & set(ids) == set()
@@ -868,7 +888,6 @@ def test_a_successor_is_a_tree_in_order(session: Session) -> None:
 def test_a_line_changes_only_where_it_must(session: Session) -> None:
     """Its parent, the mark of a batch, the names of repetitions, signatures, and what the boundary keeps."""
     plan, successor = rotated(session)
-    live = session.branch.boundary
 
     for entry in successor.entries:
         old, new = session.line_of(str(entry.id)), successor.line_of(str(entry.id))
@@ -878,7 +897,7 @@ def test_a_line_changes_only_where_it_must(session: Session) -> None:
                 assert b"ignature" in encode_json(old)
                 assert b"ignature" not in encode_json(new)
             elif key == "firstKeptEntryId":
-                assert entry.id in {plan.compaction_entry_id, live and live.id} or old[key] in plan.renamed
+                assert entry.id == plan.compaction_entry_id or old[key] not in successor.ids or old[key] == plan.leaf_id
             else:
                 assert (old["type"], key) in {("label", "targetId"), ("branch_summary", "fromId")}
                 assert new[key] == plan.renamed[old[key]]
