@@ -20,6 +20,7 @@ _MAX_WARNINGS: Final = 20
 # How often the beginning of a record is looked for in a line that is none.
 _MAX_TRIES: Final = 16
 _RECORD_START: Final = b'{"type":'
+_RECORD_KEYS: Final = frozenset({"parentId", "timestamp"})
 
 
 @attrs.frozen
@@ -209,7 +210,9 @@ def _read_odd(line: bytes) -> tuple[Entry | None, int, str]:
             if start < 0:
                 break
             with contextlib.suppress(ValueError):
-                return read_entry(line[start:]), start, f"{start} bytes of a record that was cut off, passed over"
+                # A block of the torn record's own content begins as a record does, and has neither of these.
+                if not _RECORD_KEYS.isdisjoint(decode_json(line[start:])):
+                    return read_entry(line[start:]), start, f"{start} bytes of a record that was cut off, passed over"
             start = line.find(_RECORD_START, start + 1)
         return None, 0, f"{error}, passed over ({len(line)} bytes)"
 

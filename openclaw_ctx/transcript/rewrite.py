@@ -67,6 +67,8 @@ def rewrite(
             renamed[old] = written[key]
             continue
         fresh = renamed[old] = line["id"] = transcript.new_id(taken)
+        if line.get("firstKeptEntryId") == old:  # a compaction that keeps nothing names itself
+            line["firstKeptEntryId"] = fresh
         taken.add(fresh)
         line["parentId"] = lines[-1]["id"] if lines else root
         if key is not None:

@@ -417,3 +417,18 @@ def test_opening_is_the_same_for_a_path_of_any_spelling(save, monkeypatch: pytes
         transcript.close()
 
     assert reread(path)[0] == ["1", "2"]
+
+
+def test_a_block_of_a_torn_record_is_no_record(tmp_path: Path) -> None:
+    """B16: a reply is torn right behind a tool call, which has a type and an id as records do: what was said stays."""
+    path = tmp_path / "s.jsonl"
+    whole = as_bytes([HEADER, *chain("one", "two")])
+    torn = b'{"type":"message","id":"e3","parentId":"e2","timestamp":"2025-11-20T23:34:00Z","message":{"role":'
+    torn += b'"assistant","content":[{"type":"toolCall","id":"c1","name":"bash","arguments":{}}'
+
+    for end in (b"", b"\n"):
+        path.write_bytes(whole + torn + end)
+
+        first, again, _ = reread(path)
+
+        assert (first, again) == (["one", "two"], ["one", "two", "next"])

@@ -351,3 +351,19 @@ def test_a_branch_off_a_circle_is_walked_as_at_opening(tmp_path: Path) -> None:
         shown = texts(transcript.record())
     with opened(path) as again:
         assert texts(again.record()) == shown == ["b", "a", "d"]
+
+
+def test_a_compaction_that_keeps_nothing_names_itself_when_it_is_written_again(tmp_path: Path) -> None:
+    """Its own id is how it says so, and that id is a new one."""
+    path = tmp_path / "s.jsonl"
+    with opened(path) as transcript:
+        first = transcript.append(say("one")).entry_id
+        transcript.append_compaction(summary="so far", first_kept_entry_id=None, tokens_before=9)
+        transcript.append(say("two"))
+        replace(transcript, (first, say("one, again")))
+        boundary = transcript.boundary_id
+
+        (line,) = [data for entry, data in transcript.entries() if entry.id == boundary]
+
+        assert line["firstKeptEntryId"] == boundary
+        assert texts(transcript.history) == ["so far", "two"]
