@@ -106,7 +106,7 @@ def _differences(world: World, seen: Seen) -> Problems:
     for key, sheet in world.live.items():
         session = seen.live.get(key)
         if session is not None:
-            _compare(key, sheet, session, world.pending.get(key), problems)
+            _compare(key, sheet, session, problems)
         elif sheet.lines:
             problems.lost.append(f"session {key!r} with {len(sheet.lines)} lines")
     for key in seen.live.keys() - world.live.keys():
@@ -116,7 +116,7 @@ def _differences(world: World, seen: Seen) -> Problems:
     return problems
 
 
-def _compare(key: str, sheet: Sheet, session: SeenSession, pending: int | None, problems: Problems) -> None:
+def _compare(key: str, sheet: Sheet, session: SeenSession, problems: Problems) -> None:
     # All lines first: a label or a branch that was left is on record too.
     parts = ("lines", sheet.lines, session.lines), ("record", sheet.record(), session.record)
     for part, lines, shown in (*parts, ("context", sheet.context(), session.context)):
@@ -130,7 +130,7 @@ def _compare(key: str, sheet: Sheet, session: SeenSession, pending: int | None, 
     counts = (len(sheet.record()), sheet.compactions())
     if (session.messages, session.compactions) != counts:
         problems.wrong.append(f"the list says {session.messages}, {session.compactions} of {key!r} for {counts}")
-    if sheet.tokens is not None and session.tokens not in {sheet.tokens, pending}:
+    if sheet.tokens is not None and session.tokens not in {sheet.tokens, sheet.perhaps}:
         problems.wrong.append(f"the list says {session.tokens} tokens of {key!r} for {sheet.tokens}")
     if sheet.note is not None and session.note != sheet.note:
         problems.lost.append(f"the note of {key!r}: {session.note!r} for {sheet.note!r}")

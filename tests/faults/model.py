@@ -61,12 +61,14 @@ class Sheet:
         leaf: Where the next line goes on; a reopening moves it to the last line.
         note: What is kept beside it; ``None``: nothing that is sure to be there.
         tokens: What the last prompt cost, where that was said.
+        perhaps: The same, where nobody knows whether it was kept before the writer was gone.
     """
 
     lines: list[Said] = attrs.field(factory=list)
     leaf: int | None = None
     note: str | None = None
     tokens: int | None = None
+    perhaps: int | None = None
 
     def add(self, line: Said) -> None:
         """Write a line behind the leaf."""
@@ -210,14 +212,15 @@ class World:
 
     def close(self) -> None:
         """Close what is open."""
-        if self.opened is not None:
-            self.sheet.tokens = self.pending.pop(self.opened, self.sheet.tokens)
+        if self.opened in self.pending:
+            self.sheet.tokens = self.pending.pop(self.opened)
         self.fall()
 
     def fall(self) -> None:
         """Lose what only the memory of the writer knew."""
         if self.opened is not None:
             self.sheet.reopen()
+            self.sheet.perhaps = self.pending.pop(self.opened, self.sheet.perhaps)
             self.last, self.opened = self.opened, None
 
     def take(self, step: Step, made: Sheet | None = None) -> None:  # noqa: C901, PLR0912 -- a case a kind
@@ -250,7 +253,7 @@ class World:
             case "rotate":
                 old = self.sheet
                 made = made or old.of_branch(len(old.lines) - 1 if old.leaf is None else old.leaf)
-                made.note, made.tokens = old.note, old.tokens
+                made.note, made.tokens, made.perhaps = old.note, old.tokens, old.perhaps
                 old.reopen()
                 self.retired.append(Retired(step.key, old))
                 self.live[step.key] = made
@@ -265,7 +268,7 @@ class World:
                 if self.opened == step.key:
                     self.close()
                 gone = self.live.pop(step.key)
-                gone.note = gone.tokens = None
+                gone.note = gone.tokens = gone.perhaps = None
                 self.archived.append(Archived(step.key, step.word, gone))
             case "restore":
                 self.live[step.new_key] = self.archived.pop(step.archive).sheet

@@ -48,8 +48,8 @@ def read_file(path: Path, *, as_is: bool = False) -> Found:
     for number, line in enumerate(lines, 1):
         data = _parsed(line)
         if data is None:
-            found.problems.append(f"line {number}: cannot be parsed")
-        elif number == 1 and data["type"] == "session":
+            found.problems.append(f"line {number}: no entry can be read there")
+        elif number == 1 and data.get("type") == "session":
             found.header = data
         else:
             found.sheet.lines.append(_said(data, places, found, number))
@@ -101,11 +101,14 @@ def as_wire(line: Said, *, ids: Sequence[str]) -> dict[str, Any]:
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
+    """Return the header or entry on a line; ``None`` where it is neither."""
     try:
-        data: dict[str, Any] = json.loads(line)
+        data = json.loads(line)
     except ValueError:
         return None
-    return data
+    if not isinstance(data, dict) or not isinstance(data.get("id"), str):
+        return None
+    return data if data.get("type") == "session" or "parentId" in data else None
 
 
 def _take_back(found: Found, more: list[int]) -> None:
@@ -118,22 +121,22 @@ def _take_back(found: Found, more: list[int]) -> None:
 
 def _said(data: Mapping[str, Any], places: Mapping[Any, int], found: Found, number: int) -> Said:
     """Return a line as the model has it; a parent or target that stands nowhere before it is a problem."""
-    parent, body = data["parentId"], data.get("message", data)
+    parent, body = data.get("parentId"), data.get("message", data)
     names = data.get("firstKeptEntryId", data.get("targetId"))
     if parent is not None and parent not in places:
         found.problems.append(f"line {number}: its parent {parent!r} is not in the file")
     place = places.get(names)
-    if place is not None and data["type"] == "compaction" and found.sheet.lines[place].type == "compaction":
+    if place is not None and data.get("type") == "compaction" and found.sheet.lines[place].type == "compaction":
         place = None  # its own id, before a rewrite: nothing is kept
     token = token_of(data)
     text = _text(body.get("content"))
     if text != text_of(token, len(text)):
         found.problems.append(f"line {number}: the text of {token!r} is not what was said")
     return Said(
-        type=data["type"],
+        type=str(data.get("type")),
         token=token,
         role=body.get("role", ""),
-        chars=data["tokensBefore"] if data["type"] == "compaction" else len(text),
+        chars=data["tokensBefore"] if data.get("type") == "compaction" else len(text),
         parent=places.get(parent),
         names=place,
     )

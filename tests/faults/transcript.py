@@ -11,6 +11,7 @@ import functools
 import random
 import shutil
 import time
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -81,52 +82,69 @@ def run(seed: int, folder: Path, rehearsal: Rehearsal) -> Run:
     point = chosen.randrange(points) if points and chosen.random() < _AT_CALLS else points
     done = Run(seed=seed)
     with _folder_of(folder, seed) as own:
-        life = _Life(own, World(), done)
-        step = life.live(script, aim=Aim(operation=place, point=point, seed=seed), chosen=chosen, rehearsal=rehearsal)
-        if done.is_good and chosen.random() < _TWICE:
-            life.world = settled(own, life.world, step, done.problems)
-            script, place = draw_on(chosen.getrandbits(32))
-            aim = Aim(operation=_LATER + place, point=chosen.randrange(_MOST_POINTS), seed=seed)
-            step = life.live(script, aim=aim, chosen=chosen, rehearsal=rehearsal, first=_LATER)
-        world = judge(own, life.world, step, done.problems) if done.is_good else life.world
-        _count_left(own, world, done)
+        life = _Life(own, World(), rehearsal, chosen, done)
+        try:
+            life.begin(script, Aim(operation=place, point=point, seed=seed))
+            if done.is_good and chosen.random() < _TWICE:
+                life.go_on()
+            if done.is_good:
+                life.end()
+        except Exception:  # noqa: BLE001 -- a store that cannot even be looked at is one result of many
+            done.problems.refused.append(f"to show what is there: {traceback.format_exc()}")
     return done
 
 
 @attrs.define
 class _Life:
-    """The processes that write in one folder, one after the other."""
+    """
+    The processes that write in one folder, one after the other.
+
+    Attributes:
+        step: What the last one was about to do.
+    """
 
     folder: Path
     world: World
+    rehearsal: Rehearsal
+    chosen: random.Random
     done: Run
+    step: Step | None = None
 
-    def live(
-        self,
-        script: Sequence[Operation],
-        *,
-        aim: Aim,
-        chosen: random.Random,
-        rehearsal: Rehearsal,
-        first: int = 0,
-    ) -> Step | None:
-        """Let a process do the operations until it is killed; return what it was about to do."""
-        operations = dict(enumerate(script, first))
+    def begin(self, script: Sequence[Operation], aim: Aim) -> None:
+        """Let the first process write until it is killed."""
+        self._write(dict(enumerate(script)), aim)
+
+    def go_on(self) -> None:
+        """Let the next one write to what is left, until it is killed too."""
+        self.world = settled(self.folder, self.world, self.step, self.done.problems)
+        script, place = draw_on(self.chosen.getrandbits(32))
+        aim = Aim(operation=_LATER + place, point=self.chosen.randrange(_MOST_POINTS), seed=self.done.seed)
+        self._write(dict(enumerate(script, _LATER)), aim)
+
+    def end(self) -> None:
+        """Look at what is left, write to it, and count the files that nobody needs any more."""
+        self.world = judge(self.folder, self.world, self.step, self.done.problems)
+        seen = look(self.folder)
+        retired = [each.sheet.lines for each in self.world.retired]
+        self.done.left += seen.leftovers
+        self.done.left["strays"] += sum(bool(lines) and lines not in retired for lines in seen.strays)
+
+    def _write(self, operations: Mapping[int, Operation], aim: Aim) -> None:
         work = functools.partial(_play, self.folder, self.world, operations)
-        if chosen.randrange(_BY_PARENT):
+        if self.chosen.randrange(_BY_PARENT):
             ended = run_in_child(work, aim=aim)
         else:
-            ended = run_in_child(work, kill_after_seconds=chosen.random() * rehearsal.seconds * len(script))
-        problems, last = self.done.problems, (ended.told or [{}])[-1]
+            seconds = self.chosen.random() * self.rehearsal.seconds * len(operations)
+            ended = run_in_child(work, kill_after_seconds=seconds)
         if ended.fault is not None:
-            problems.refused.append(f"before it was killed: {ended.fault}")
-        step, story = replayed(self.world, operations, ended.told, problems)
+            self.done.problems.refused.append(f"before it was killed: {ended.fault}")
+        self.step, story = replayed(self.world, operations, ended.told, self.done.problems)
         self.done.story += story
         self.done.unseen += [unseen for word in _done(ended) for unseen in word["unseen"]]
         if ended.killed:
-            kind = "between" if step is None else step.kind
+            last = ended.told[-1] if ended.told else {}
+            kind = "between" if self.step is None else self.step.kind
             self.done.cuts.append(Cut(operation=kind, call=last.get("call", "any"), when=last.get("when", "any")))
-        return step
 
 
 def _play(folder: Path, world: World, operations: Mapping[int, Operation], teller: Teller) -> None:
@@ -143,14 +161,6 @@ def _play(folder: Path, world: World, operations: Mapping[int, Operation], telle
 
 def _done(ended: Ended) -> list[dict[str, Any]]:
     return [word for word in ended.told if word["what"] == "done"]
-
-
-def _count_left(folder: Path, world: World, done: Run) -> None:
-    """Count the files that nobody needs any more."""
-    seen = look(folder)
-    retired = [line.sheet.lines for line in world.retired]
-    done.left += seen.leftovers
-    done.left["strays"] += sum(bool(lines) and lines not in retired for lines in seen.strays)
 
 
 @contextlib.contextmanager
