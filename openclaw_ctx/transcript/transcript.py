@@ -261,7 +261,8 @@ class Transcript:
             kept = first_kept_entry_id or entry_id
             body = {"summary": summary, "firstKeptEntryId": kept, "tokensBefore": tokens_before}
             body |= {"details": details} if details is not None else {}
-            self._branch.grow(self._append("compaction", body, entry_id=entry_id))
+            entry = self._append("compaction", body, entry_id=entry_id)  # which may read anew, and put another branch here
+            self._branch.grow(entry)
         return entry_id
 
     def append_custom(self, custom_type: str, data: JSON = None) -> EntryId:

@@ -1,5 +1,6 @@
 """The stores that are ours keep what a store promises."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from openclaw_ctx import AssistantMessage, Host, UserMessage
 from openclaw_ctx.testkit import StoreContract
 from openclaw_ctx.transcript import FileStore, MemoryStore, SessionStore, file_record, tail
+from tests.transcript.sessions import as_bytes, line, say, texts
 
 
 class TestMemoryStore(StoreContract):
@@ -80,3 +82,26 @@ except ImportError as error:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ended.stdout == "pytest\n"
+
+
+# -- files, in which others write without the lock -------------------------------------------------
+
+
+def write_without_the_lock(path: Path, *lines: object) -> None:
+    """Append lines as a program does that knows of no lock."""
+    with path.open("ab") as file:
+        file.write(as_bytes(lines))
+
+
+def test_a_compaction_behind_what_others_wrote_is_on_the_branch(tmp_path: Path) -> None:
+    """It is read before the compaction is written, which then stands for it too."""
+    store = FileStore(tmp_path)
+    with contextlib.closing(store.open("k")) as transcript:
+        first = transcript.append(say("ours"))
+        write_without_the_lock(transcript.path, line("f1", first.entry_id, "theirs"))
+
+        transcript.append_compaction(summary="both", first_kept_entry_id=None, tokens_before=1)
+        transcript.append(say("next"))
+
+        assert texts(transcript.history) == ["both", "next"]
+        assert texts(transcript.record()) == ["ours", "theirs", "next"]
