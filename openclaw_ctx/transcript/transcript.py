@@ -261,7 +261,8 @@ class Transcript:
             kept = first_kept_entry_id or entry_id
             body = {"summary": summary, "firstKeptEntryId": kept, "tokensBefore": tokens_before}
             body |= {"details": details} if details is not None else {}
-            entry = self._append("compaction", body, entry_id=entry_id)  # which may read anew, and put another branch here
+            # Not in one line: this may read anew, and then the branch is another one.
+            entry = self._append("compaction", body, entry_id=entry_id)
             self._branch.grow(entry)
         return entry_id
 
