@@ -46,6 +46,7 @@ _DONE: Final = {
     "parent": "entries put behind the ones before them, since their parents are none",
     "moved": "entries put before those that follow them",
     "boundary": "compactions that keep nothing, since what they kept is not before them",
+    "index": "compactions that name what they keep by its id, no longer by its number",
     "label": "labels of nothing left out",
     "batch": "counts of lines to come taken off, since others come",
     "role": "messages given the role that they have since version 3",

@@ -133,6 +133,8 @@ class Names:
         found = self._first_kept(boundary, is_behind)
         if found is boundary and name != boundary.told_id:
             self.account.add("boundary", boundary.line)
+        elif type(name) is not str:
+            self.account.add("index", boundary.line)
         if found.id != name:
             boundary.change(_KEPT, found.id)
             boundary.change("firstKeptEntryIndex", GONE)

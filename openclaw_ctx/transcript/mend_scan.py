@@ -20,6 +20,9 @@ __all__ = ["Scan"]
 _BUFFER_BYTES: Final = 1 << 18
 _SPACE: Final = b"\r\n\t "
 _RECORD_START: Final = b'{"type":'
+# As in opening a file: how often the beginning of a record is looked for, and what a record has.
+_MAX_TRIES: Final = 17
+_RECORD_KEYS: Final = frozenset({"parentId", "timestamp"})
 _NAME_KEYS: Final = {
     "label": "targetId",
     "branch_summary": "fromId",
@@ -172,11 +175,15 @@ def _entry_on(line: bytes) -> JSON:
 def _session_on(line: bytes) -> tuple[int, JSON, bool]:
     """Return the header on a line, behind where it begins, and whether others refuse it; it may follow a fragment."""
     start = 0
-    while start >= 0:
+    for _ in range(_MAX_TRIES):
         try:
             data, refused = read_line(line[start:])
         except ValueError:
             start = line.find(_RECORD_START, start + 1)
+            if start < 0:
+                break
             continue
-        return (start, data, refused) if data["type"] == "session" else (0, None, False)
+        # What a torn record said may look like a header too, and has neither of these.
+        is_header = data["type"] == "session" and (not start or not _RECORD_KEYS.isdisjoint(data))
+        return (start, data, refused) if is_header else (0, None, False)
     return 0, None, False

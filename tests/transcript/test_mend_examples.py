@@ -84,6 +84,19 @@ def test_a_header_is_put_first_and_others_are_left_out() -> None:
     assert found.done == ("session header put first: 1 (line 3)", "other session headers left out: 2 (lines 1, 4)")
 
 
+def test_a_header_behind_the_beginning_of_a_record_is_found() -> None:
+    """A crash left a torn line, and a program went on behind it; what a torn record said is no header."""
+    torn = b'{"type":"message","id":"x","message":{"role":"user","content":[{"type":"session","id":"said"}'
+
+    found, lines = mended([torn, torn + json.dumps(HEADER, separators=(",", ":")).encode(), *chain("one")])
+
+    assert [entry["id"] for entry in lines] == ["s-1", "e1"]
+    assert found.done == (
+        "lines that are no entries left out: 1 (line 1)",
+        "beginnings of records that were cut off left out: 1 (line 2)",
+    )
+
+
 def test_a_header_is_made_where_there_is_none(tmp_path: Path) -> None:
     """With a new id; of a header that lacks one all else is kept, and the caller may know better."""
     found, lines = mended(chain("one"))
@@ -114,6 +127,7 @@ def test_an_old_version_is_raised() -> None:
     assert found.done == (
         "version raised to 3: 1 (line 1)",
         "entries given an id: 4 (lines 2, 3, 4, 5)",
+        "compactions that name what they keep by its id, no longer by its number: 1 (line 4)",
         "messages given the role that they have since version 3: 1 (line 3)",
     )
 
