@@ -105,3 +105,22 @@ def test_a_compaction_behind_what_others_wrote_is_on_the_branch(tmp_path: Path) 
 
         assert texts(transcript.history) == ["both", "next"]
         assert texts(transcript.record()) == ["ours", "theirs", "next"]
+
+
+def test_a_title_that_was_given_last_counts_on_any_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much of the file is read at first."""
+    monkeypatch.setattr(file_record, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(tail, "_SHARE", 1)
+    store = FileStore(tmp_path)
+    with contextlib.closing(store.open("k")) as transcript:
+        first = transcript.append(say("one")).entry_id
+        transcript.append_session_info(name="old")
+        leaf = transcript.leaf_id
+        transcript.branch(first)
+        transcript.append_session_info(name="new")
+        transcript.branch(leaf)
+        transcript.append_compaction(summary="s", first_kept_entry_id=leaf, tokens_before=1)
+
+    with contextlib.closing(store.read("k")) as reader:
+        assert reader.name == "new"
+    assert [info.name for info in store.sessions()] == ["new"]
