@@ -141,13 +141,15 @@ class Names:
 
     def _first_kept(self, boundary: Row, is_behind: Callable[[Row, Row], bool]) -> Row:
         """Return the entry that a boundary keeps first, or what followed it where it is left out; itself for none."""
-        candidates: Sequence[Row] = ()
         index = 0 if boundary.entry is None else boundary.entry.first_kept_index or 0
-        if type(boundary.name) is not str and 0 < index <= len(self.rows):
-            candidates = (self.rows[index - 1],)  # an old version's number, which counts the header as line 0
-        elif type(boundary.name) is str and boundary.name != boundary.told_id:
-            latest = self._latest.get(boundary.name)
-            candidates = self._repeated.get(boundary.name) or (() if latest is None else (latest,))
+        if type(boundary.name) is str:
+            candidates = () if boundary.name == boundary.told_id else self._called(boundary.name)
+        elif 0 < index <= len(self.rows):
+            # An old version's number, which counts the header as line 0, and stands for an id on opening the file.
+            counted = self.rows[index - 1]
+            candidates = self._called(counted.told_id) if type(counted.told_id) is str else (counted,)
+        else:
+            candidates = ()
         for candidate in reversed(candidates):
             if candidate.dropped:
                 heir = _follower_of(candidate, boundary)
@@ -156,6 +158,10 @@ class Names:
             elif candidate is not boundary and is_behind(boundary, candidate):
                 return candidate
         return boundary
+
+    def _called(self, name: str) -> Sequence[Row]:
+        latest = self._latest.get(name)
+        return self._repeated.get(name) or (() if latest is None else (latest,))
 
 
 def _follower_of(dropped: Row, leaf: Row) -> Row | None:
