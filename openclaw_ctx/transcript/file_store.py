@@ -334,7 +334,13 @@ class FileStore:
 
     def _path_of(self, key: SessionKey) -> Path:
         """Return the transcript that counts; where a session has none, where to begin it."""
-        return self._file_of(key, self._index.read().get(key, {}))
+        entries = self._index.read()
+        entry = entries.get(key, {})
+        path = self._file_of(key, entry)
+        # Whoever wrote the index may have known nothing of a rotation.
+        if path.name != entry.get("sessionFile") and any(_key_in(stray) == key for stray in self._strays(entries)):
+            path = self._file_of(key, self._entries().get(key, {}))
+        return path
 
     def _file_of(self, key: str, entry: Mapping[str, JSON]) -> Path:
         """Return the transcript that an entry of the index means: where there is none, the session's first one."""
@@ -347,14 +353,22 @@ class FileStore:
         return self.folder / f"{_first_name(key)}.handover"
 
     def _entries(self) -> Entries:
-        """Return the index, and an entry for each transcript that it does not know."""
+        """Return the index, with an entry for each transcript that it does not know."""
         entries = self._index.read()
-        files = {entry.get("sessionFile") for entry in entries.values()} | set(map(_first_name, entries))
-        if any(path.name not in files for path in primary_transcripts(self.folder)):
+        if self._strays(entries):
+            files = {entry.get("sessionFile") for entry in entries.values()}
+            there = {key for key, entry in entries.items() if self._file_of(key, entry).name in files}
+            files.update(map(_first_name, there))
             for key, entry in rebuild(self.folder).items():
-                if key not in entries and entry.get("sessionFile") not in files:
-                    entries[key] = entry
+                if key not in there and entry.get("sessionFile") not in files:
+                    # What was counted was counted in another file.
+                    entries[key] = {**entries.get(key, {}), **entry, "bytes": None}
         return entries
+
+    def _strays(self, entries: Entries) -> list[Path]:
+        """Return transcripts that the index does not know."""
+        known = {entry.get("sessionFile") for entry in entries.values()} | set(map(_first_name, entries))
+        return [path for path in primary_transcripts(self.folder) if path.name not in known]
 
     def _superseded(self, key: SessionKey, current: Path) -> list[Path]:
         first = _first_name(key)

@@ -124,3 +124,35 @@ def test_a_title_that_was_given_last_counts_on_any_branch(tmp_path: Path, monkey
     with contextlib.closing(store.read("k")) as reader:
         assert reader.name == "new"
     assert [info.name for info in store.sessions()] == ["new"]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param(None, id="no index"),
+        pytest.param(b"", id="an empty one"),
+        pytest.param(b"{}", id="one that knows nobody"),
+        pytest.param(b'{"k": {}}', id="one that knows no file"),
+        pytest.param(b'{"k": {"sessionFile": "gone.jsonl", "messages": 9}}', id="one that knows another file"),
+    ],
+)
+def test_a_rotated_session_goes_on_whatever_became_of_the_index(tmp_path: Path, index: bytes | None) -> None:
+    """In the transcript that it was rotated to, for readers, writers and lists."""
+    store = FileStore(tmp_path)
+    with contextlib.closing(store.open("k")) as transcript:
+        first = transcript.append(say("one"))
+        transcript.append_compaction(summary="s", first_kept_entry_id=first.entry_id, tokens_before=1)
+        assert store.rotate(transcript).rotated
+        transcript.append(say("two"))
+    path = tmp_path / "sessions.json"
+    path.unlink()
+    if index is not None:
+        path.write_bytes(index)
+
+    store = FileStore(tmp_path)
+    with contextlib.closing(store.read("k")) as reader:
+        assert texts(reader.record()) == ["one", "two"]
+    with contextlib.closing(store.open("k")) as transcript:
+        transcript.append(say("three"))
+        assert texts(transcript.record()) == ["one", "two", "three"]
+    assert [(info.key, info.messages) for info in store.sessions()] == [("k", 3)]
