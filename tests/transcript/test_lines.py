@@ -93,6 +93,15 @@ def test_lines_of_the_newest_version_keep_their_bytes(save, tmp_path: Path):
     assert lines_in(store) == odd
 
 
+def test_line_ends_of_another_system_stay_behind(save, tmp_path: Path):
+    """They belong to the file, and not to the line."""
+    store = FileStore(tmp_path / "store")
+
+    taken_over(save(HEADER, *chain("one", "two"), end=b"\r\n"), store)
+
+    assert lines_in(store) == as_bytes(chain("one", "two")).splitlines()
+
+
 def test_a_rewrite_that_is_not_all_there_counts_no_lines_to_come(save, tmp_path: Path):
     """Else the next opening would take them back as cut off."""
     broken = line("e2", "e1", "two") | {"more": 2}

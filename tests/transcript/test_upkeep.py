@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 
 from openclaw_ctx.contract import SessionKey
 from openclaw_ctx.errors import SessionBusyError, SessionNotFoundError
-from openclaw_ctx.transcript import FileStore
+from openclaw_ctx.transcript import FileStore, SessionInfo
 from openclaw_ctx.transcript.paths import safe_name
 from openclaw_ctx.transcript.retention import Retention, Step
 from openclaw_ctx.transcript.upkeep import carry_out, plan_prune, verify_index
@@ -158,6 +158,22 @@ def test_a_session_that_goes_on_is_no_finding(store: FileStore):
         file.write(as_bytes([line("e3", "e2", "three")]) + b'{"type":"mess')
 
     assert verify_index(store) == []
+
+
+class _Overtaken(FileStore):
+    """A store whose sessions are gone on with right after one has looked at them."""
+
+    def glance(self) -> Sequence[SessionInfo]:
+        infos = super().glance()
+        for info in infos:
+            with info.path.open("ab") as file:
+                file.write(as_bytes([line("e3", "e2", "three")]))
+        return infos
+
+
+def test_a_session_that_goes_on_while_it_is_counted_is_no_finding(store: FileStore):
+    """The index was right when it was read."""
+    assert verify_index(_Overtaken(store.folder)) == []
 
 
 def test_a_glance_writes_nothing_and_finds_what_a_list_finds(store: FileStore):
