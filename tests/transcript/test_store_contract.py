@@ -156,3 +156,24 @@ def test_a_rotated_session_goes_on_whatever_became_of_the_index(tmp_path: Path, 
         transcript.append(say("three"))
         assert texts(transcript.record()) == ["one", "two", "three"]
     assert [(info.key, info.messages) for info in store.sessions()] == [("k", 3)]
+
+
+def test_what_others_wrote_is_followed_though_a_look_has_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading all of a transcript that was opened from its end moves no leaf; the next append follows what is there."""
+    monkeypatch.setattr(file_record, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(tail, "_SHARE", 1)
+    store = FileStore(tmp_path)
+    with contextlib.closing(store.open("k")) as transcript:
+        transcript.append(say("one"))
+        transcript.append_compaction(summary="s", first_kept_entry_id=None, tokens_before=1)
+        last = transcript.append(say("two"))
+    with contextlib.closing(store.open("k")) as transcript:
+        write_without_the_lock(transcript.path, line("f1", last.entry_id, "theirs"))
+
+        assert transcript.labels == {}
+        assert texts(transcript.history) == ["s", "two"]
+        transcript.append(say("three"))
+
+        assert texts(transcript.history) == ["s", "two", "theirs", "three"]
