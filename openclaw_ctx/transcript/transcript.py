@@ -88,6 +88,7 @@ class Transcript:
         self._header: Mapping[str, JSON] | None = None
         self._warnings: list[str] = []
         self._entries: list[Entry] = []
+        self._overtaken = False
         self._renamed: dict[EntryId, EntryId] = {}
         self._writing = threading.RLock()
         try:
