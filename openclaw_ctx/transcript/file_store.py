@@ -262,14 +262,11 @@ class FileStore:
         header = header_of(source)
         wanted = key or self._archive(name).key
         with self._free(wanted) as path:
-            is_anothers = header.get("sessionKey") not in {None, wanted}
-            if is_anothers:
-                # First, so that whatever cuts this off, the file is one session's, and never in two places.
-                self._index.update(lambda entries: _point(entries, wanted, path.name, header.get("id")))
+            if header.get("sessionKey") not in {None, wanted}:
+                # Where it is, and moved then: cut off in between, there is one of it, and an archive still.
+                header = header | {"sessionKey": wanted, "restoredFrom": name, "restoredKey": header["sessionKey"]}
+                write_whole(source, header, lines_behind_header(source))
             move_file(source, path)
-            if is_anothers:
-                header = header | {"sessionKey": wanted}
-                write_whole(path, header, lines_behind_header(path))
             return self._note_made(wanted, path, header)
 
     def repair(self, key: SessionKey) -> tuple[Mended, Archive | None]:
@@ -397,9 +394,11 @@ class FileStore:
         path = self.folder / name
         header = header_of(path)
         stem = named.file.removesuffix(".jsonl")
+        # One whose restoration under another key was cut off bears that key already.
+        key = header.get("restoredKey") if header.get("restoredFrom") == name else header.get("sessionKey")
         return Archive(
             name=name,
-            key=SessionKey(str(header.get("sessionKey") or stem)),
+            key=SessionKey(str(key or stem)),
             session_id=SessionId(str(header.get("id") or stem)),
             reason=named.reason,
             at=named.at,
@@ -555,7 +554,7 @@ def _merge(entries: Entries, key: str, facts: Mapping[str, JSON]) -> None:
     entries[key] = {name: value for name, value in entry.items() if name not in told or value is not None}
 
 
-def _point(entries: Entries, key: str, name: str, session_id: SessionId) -> None:
+def _point(entries: Entries, key: str, name: str, session_id: str) -> None:
     """Let a session's entry name another transcript."""
     entry = entries.setdefault(key, {})
     entry.update({"sessionFile": name, "sessionId": session_id})
