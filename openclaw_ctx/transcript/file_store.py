@@ -262,7 +262,7 @@ class FileStore:
         header = header_of(source)
         wanted = key or self._archive(name).key
         with self._free(wanted) as path:
-            if header.get("sessionKey") not in {None, wanted}:
+            if header.get("sessionKey") not in (None, wanted):
                 # Where it is, and moved then: cut off in between, there is one of it, and an archive still.
                 header = header | {"sessionKey": wanted, "restoredFrom": name, "restoredKey": header["sessionKey"]}
                 write_whole(source, header, lines_behind_header(source))
