@@ -258,6 +258,9 @@ class Transcript:
     ) -> EntryId:
         """Write that *summary* stands for what lies before *first_kept_entry_id*; return the entry's id."""
         with self._writing:
+            self.refresh()
+            if first_kept_entry_id is not None and first_kept_entry_id not in self._by_id:
+                self._read_whole()  # it keeps more than the context had
             entry_id = self.new_id()
             # Nothing kept is written as the boundary's own id: then the context starts at the summary.
             kept = first_kept_entry_id or entry_id

@@ -177,3 +177,19 @@ def test_what_others_wrote_is_followed_though_a_look_has_read_it(
         transcript.append(say("three"))
 
         assert texts(transcript.history) == ["s", "two", "theirs", "three"]
+
+
+def test_a_compaction_may_keep_what_has_not_been_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than the last one kept: the context is at once what it is after opening again."""
+    monkeypatch.setattr(file_record, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(tail, "_SHARE", 1)
+    store = FileStore(tmp_path)
+    with contextlib.closing(store.open("k")) as transcript:
+        first = transcript.append(say("one"))
+        transcript.append_compaction(summary="s", first_kept_entry_id=None, tokens_before=1)
+    with contextlib.closing(store.open("k")) as transcript:
+        transcript.append_compaction(summary="t", first_kept_entry_id=first.entry_id, tokens_before=1)
+        live = texts(transcript.history)
+
+    with contextlib.closing(store.read("k")) as reader:
+        assert texts(reader.history) == live == ["t", "one"]
