@@ -2,6 +2,7 @@
 
 import json
 import stat
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,15 @@ def spoken(messages: Iterable[Message]) -> list[str]:
 
 
 def answers(messages: Iterable[Message]) -> list[str]:
-    """Return the texts of the tool results that have a call, in their order."""
+    """Return the texts of the tool results that have a call, in their order; none whose id is another's too."""
     record = list(messages)
-    kept = {one.entry_id for one in repair_pairs(record).messages if isinstance(one, ToolResultMessage)} - {None}
-    return [one.text for one in record if isinstance(one, ToolResultMessage) and one.entry_id in kept]
+    often = Counter(one.entry_id for one in record)
+    kept = {one.entry_id for one in repair_pairs(record).messages if isinstance(one, ToolResultMessage)}
+    return [
+        one.text
+        for one in record
+        if isinstance(one, ToolResultMessage) and one.entry_id in kept and often[one.entry_id] == 1
+    ]
 
 
 def is_part(few: Sequence[str], many: Sequence[str]) -> bool:
