@@ -57,6 +57,7 @@ def settled(folder: Path, world: World, step: Step | None, problems: Problems) -
     found = [(_differences(outcome, seen), outcome) for outcome in _outcomes(world, step, seen)]
     difference, now = min(found, key=lambda pair: len(pair[0].all()))
     problems.add(difference)
+    now.is_moved |= step is not None and step.kind in {"archive", "restore"}
     return now
 
 
@@ -72,7 +73,7 @@ def judge(folder: Path, world: World, step: Step | None, problems: Problems) -> 
         problems.add(_lines(now, again))
     if not problems.all() and step is not None and not was_done:
         _do_again(folder, now, step, problems)
-    if not problems.all():
+    if not problems.all() and not now.is_moved:
         _lose_index(folder, now, problems)
     return now
 

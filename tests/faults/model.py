@@ -194,6 +194,7 @@ class World:
         pending: Counts of tokens that are kept at the next closing.
         last: The key of the session that was open last.
         steps: How many were done.
+        is_moved: Whether a move was cut off, whose rest is in the index alone.
     """
 
     live: dict[str, Sheet] = attrs.field(factory=dict)
@@ -203,6 +204,7 @@ class World:
     pending: dict[str, int] = attrs.field(factory=dict)
     last: str | None = None
     steps: int = 0
+    is_moved: bool = False
 
     @property
     def sheet(self) -> Sheet:
