@@ -41,6 +41,7 @@ def take(world: World, step: Step, facts: Mapping[str, Any], problems: Problems)
         wrong = goes_on(world.live[step.key], made, rotated=step.kind == "rotate", end=step.at)
         problems.wrong += [f"the {step.kind} of {step.key!r}: {problem}" for problem in wrong]
     world.take(step, made)
+    world.file = facts.get("file", world.file)
 
 
 def settled(folder: Path, world: World, step: Step | None, problems: Problems) -> World:
@@ -84,9 +85,11 @@ def _outcomes(world: World, step: Step | None, seen: Seen) -> list[World]:
     if step is not None:
         after = copy.deepcopy(world)
         made = _made(world, step, seen)
-        if step.kind not in {"fork", "rotate"} or made is not None:
+        if made is not None or step.kind not in {"fork", "rotate"}:
             after.take(step, made)
             outcomes.append(after)
+            # A rotation may leave nothing out; then the file alone tells whether it was done.
+            del outcomes[: step.kind == "rotate"]
     for outcome in outcomes:
         outcome.fall()
     return outcomes
@@ -96,6 +99,8 @@ def _made(world: World, step: Step, seen: Seen) -> Sheet | None:
     """Return the transcript that a rotation or a fork has made, where there is one and it is as it should be."""
     session = seen.live.get(step.key if step.kind == "rotate" else step.new_key)
     if session is None or step.kind not in {"fork", "rotate"}:
+        return None
+    if step.kind == "rotate" and session.path.name == world.file:
         return None
     made = session.file().sheet
     return None if goes_on(world.live[step.key], made, rotated=step.kind == "rotate", end=step.at) else made

@@ -191,6 +191,7 @@ class World:
         archived: In the order in which they were put aside.
         retired: Transcripts that a rotation left behind.
         opened: The key of the session that is open for writing.
+        file: The name of its file.
         pending: Counts of tokens that are kept at the next closing.
         last: The key of the session that was open last.
         steps: How many were done.
@@ -201,6 +202,7 @@ class World:
     archived: list[Archived] = attrs.field(factory=list)
     retired: list[Retired] = attrs.field(factory=list)
     opened: str | None = None
+    file: str = ""
     pending: dict[str, int] = attrs.field(factory=dict)
     last: str | None = None
     steps: int = 0
