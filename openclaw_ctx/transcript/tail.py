@@ -44,17 +44,25 @@ def load_tail(file: io.FileIO, *, least_bytes: int) -> Loaded | None:
     if size < least_bytes:
         return None
     file.seek(0)
-    first, newline, _ = file.read(_LONGEST_HEADER).partition(b"\n")
+    first, newline, rest = file.read(_LONGEST_HEADER).partition(b"\n")
     try:
         header = decode_json(first) if newline else None
     except ValueError:
         return None
     if not isinstance(header, dict) or header.get("type") != "session" or header.get("version") != VERSION:
         return None
-    if not isinstance(header.get("id"), str) or not header["id"]:
+    if not isinstance(header.get("id"), str) or not header["id"] or _begins_with_instructions(rest):
         return None
     path = _context_path(file, size, at_least=max(len(first) + 1, size - size // _SHARE))
     return None if path is None else Loaded(header=header, entries=path, size=size, whole=False)
+
+
+def _begins_with_instructions(head: bytes) -> bool:
+    """Return whether the first message may be a system's, which no boundary folds; *head* is cut anywhere."""
+    for line in head.split(b"\n"):
+        if b'"message"' in line:
+            return b'"system"' in line
+    return False
 
 
 def _context_path(file: io.FileIO, size: int, *, at_least: int) -> list[Entry] | None:

@@ -8,11 +8,11 @@ to a root is the conversation. Lines on other branches are kept and not seen.
 import copy
 from collections.abc import Callable, Sequence
 
-from openclaw_ctx.contract import AssistantMessage, EntryId, Message, UserMessage
+from openclaw_ctx.contract import AssistantMessage, EntryId, Message, SystemMessage, UserMessage
 
 from .entry import Entry
 
-__all__ = ["Branch", "is_chain", "walk"]
+__all__ = ["Branch", "instructions", "is_chain", "walk"]
 
 
 def is_chain(entries: Sequence[Entry]) -> bool:
@@ -50,6 +50,24 @@ def walk(entries: Sequence[Entry], leaf_id: EntryId | None) -> list[Entry]:
     return path
 
 
+def instructions(path: Sequence[Entry], read: Callable[[Entry], Message]) -> list[int]:
+    """
+    Return where on a branch the system messages are that stand before anything was said.
+
+    No boundary folds them: an imported session has its standing instructions there.
+    Reads the first messages, up to the one that is none.
+    """
+    found = []
+    for position, entry in enumerate(path):
+        if entry.type == "message":
+            if not isinstance(read(entry), SystemMessage):
+                break
+            found.append(position)
+        elif entry.is_message or entry.is_boundary:
+            break
+    return found
+
+
 class Branch:
     """
     The way to one leaf, and what a model sees of it. Grows at its end only.
@@ -57,7 +75,7 @@ class Branch:
     Attributes:
         path: Every entry, root first.
         messages: Those that are messages of the record.
-        context: Those that the model sees, the last boundary's summary first.
+        context: Those that the model sees: instructions, the last boundary's summary, what follows.
         boundary: The last compaction or reset.
         summarised: How many messages the boundary's summary stands for.
     """
@@ -138,12 +156,13 @@ class Branch:
         first = at
         if boundary.first_kept_id not in {None, boundary.id}:  # its own id: nothing is kept
             first = next((p for p in range(at - 1, -1, -1) if path[p].id == boundary.first_kept_id), at)
+        opening = [path[p] for p in instructions(path[:first], self._read) if path[p].in_context]
         kept = [entry for entry in path[first:at] if entry.in_context]
         following = [entry for entry in path[at + 1 :] if entry.in_context]
         if boundary.type == "reset":
             # A reset keeps what was said, and nothing of what was done.
             kept = [entry for entry in kept if isinstance(self._read(entry), UserMessage | AssistantMessage)]
-            self.context, self.summarised = kept + following, 0
+            self.context, self.summarised = opening + kept + following, 0
         else:
-            self.context = [boundary, *kept, *following]
-            self.summarised = self._in_context - len(kept) - len(following)
+            self.context = [*opening, boundary, *kept, *following]
+            self.summarised = self._in_context - len(opening) - len(kept) - len(following)

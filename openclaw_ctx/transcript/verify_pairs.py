@@ -21,7 +21,7 @@ from openclaw_ctx.contract import (
 )
 
 from .findings import Findings
-from .pairing import _CUT_OFF, MAX_ID_CHARS
+from .pairing import CUT_OFF, MAX_ID_CHARS
 
 __all__ = ["Other", "Reply", "Result", "Said", "check_pairs", "said_by", "said_on"]
 
@@ -58,7 +58,7 @@ def said_by(message: Message) -> Said | None:
     if isinstance(message, ToolResultMessage):
         return Result(message.tool_call_id)
     if isinstance(message, AssistantMessage):
-        return Reply(tuple(call.id for call in message.tool_calls), message.stop_reason in _CUT_OFF)
+        return Reply(tuple(call.id for call in message.tool_calls), message.stop_reason in CUT_OFF)
     if isinstance(message, BashExecutionMessage) and message.exclude_from_context:
         return None
     if isinstance(message, BranchSummaryMessage) and not message.summary:
@@ -84,7 +84,7 @@ def said_on(data: JSON) -> Said | None:
         calls = (
             tuple(call for block in content if (call := _call_id(block)) is not None) if type(content) is list else ()
         )
-        return Reply(calls, type(reason) is str and reason in _CUT_OFF) if calls else _REPLY
+        return Reply(calls, type(reason) is str and reason in CUT_OFF) if calls else _REPLY
     if role == ToolResultMessage.role:
         call = message.get("toolCallId")
         return Result(call if type(call) is str else "")
