@@ -390,7 +390,7 @@ class Session:
         if prompt.repairs != self._repaired:
             self._repaired = prompt.repairs
             if prompt.repairs:
-                _log.warning("prompt.repaired", session=self.key, engine=prompt.engine, repairs=list(prompt.repairs))
+                _log.info("prompt.repaired", session=self.key, engine=prompt.engine, repairs=list(prompt.repairs))
 
     def _check_compaction(self, result: CompactResult) -> CompactResult:
         made = result.result
