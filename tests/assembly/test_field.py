@@ -225,6 +225,7 @@ async def test_a_native_compaction_leaves_the_instructions_out_of_its_summary(tm
 
 async def test_a_hole_in_the_history_is_mended_at_every_prompt_and_told_once(tmp_path: Path) -> None:
     """B02: the orphan is dropped from what the model sees, with one line in the log."""
+    structlog.reset_defaults()  # a command that ran before shows warnings alone
     with structlog.testing.capture_logs() as events:
         async with open_host(tmp_path) as host, host.session("talk") as talk:
             await talk.append(UserMessage(content="one"))
