@@ -77,7 +77,7 @@ def _write(pieces: Iterable[bytes], path: Path, source: Source, *, force: bool) 
         _refuse(f"{str(path)!r} exists; name another file, or say --force.")
     if path.exists() and source.transcript.path.exists() and path.samefile(source.transcript.path):
         _refuse(f"{str(path)!r} is the session itself; name another file.")
-    from openclaw_ctx.transcript.whole_file import write_pieces_to  # noqa: PLC0415 -- needed for a file alone
+    from openclaw_ctx.transcript.stores.whole_file import write_pieces_to  # noqa: PLC0415 -- needed for a file alone
 
     write_pieces_to(path, pieces)
 

@@ -17,15 +17,15 @@ import attrs
 
 from openclaw_ctx.contract import JSON
 from openclaw_ctx.errors import TranscriptFormatError
+from openclaw_ctx.transcript.entry import decode_json, encode_json
+from openclaw_ctx.transcript.load import VERSION, load
+from openclaw_ctx.transcript.mend_lines import FAILED, mend_line, what_is_wrong
+from openclaw_ctx.transcript.record_file import RecordFile, write_new_file
+from openclaw_ctx.transcript.repair import CONTINUE
 
-from .entry import decode_json, encode_json
-from .load import VERSION, load
-from .mend_lines import FAILED, mend_line, what_is_wrong
 from .mend_row import Account, Row
 from .mend_scan import Scan
 from .mend_tree import mend_tree
-from .record_file import RecordFile, write_new_file
-from .repair import CONTINUE
 
 __all__ = ["Mended", "mend_file"]
 

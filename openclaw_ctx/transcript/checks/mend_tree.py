@@ -10,15 +10,15 @@ from itertools import pairwise
 from typing import Final
 
 from openclaw_ctx.contract import JSON, EntryId
+from openclaw_ctx.transcript.entry import Entry
+from openclaw_ctx.transcript.header import iso_time
+from openclaw_ctx.transcript.load import Loaded
+from openclaw_ctx.transcript.mend_lines import GONE
+from openclaw_ctx.transcript.tree import walk
 
-from .entry import Entry
-from .header import iso_time
-from .load import Loaded
-from .mend_lines import GONE
 from .mend_names import Names
 from .mend_pairs import add_results, drop_results
 from .mend_row import Account, Row
-from .tree import walk
 
 __all__ = ["mend_tree"]
 

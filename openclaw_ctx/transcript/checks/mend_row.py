@@ -7,8 +7,8 @@ from typing import Final
 import attrs
 
 from openclaw_ctx.contract import JSON, EntryId
+from openclaw_ctx.transcript.entry import Entry
 
-from .entry import Entry
 from .verify_pairs import Said
 
 __all__ = ["Account", "Row"]

@@ -18,10 +18,9 @@ import attrs
 
 from openclaw_ctx.contract import JSON, Message, SessionKey, UnknownMessage
 from openclaw_ctx.errors import ReadOnlyTranscriptError, SessionBusyError, SessionClosedError
-
-from .entry import Entry, decode_json, encode_json, message_of, read_entry
-from .load import Loaded
-from .tree import is_chain
+from openclaw_ctx.transcript.entry import Entry, decode_json, encode_json, message_of, read_entry
+from openclaw_ctx.transcript.load import Loaded
+from openclaw_ctx.transcript.tree import is_chain
 
 __all__ = ["Lines", "MemoryRecord", "Shelf"]
 

@@ -8,9 +8,9 @@ from typing import Final
 import attrs
 
 from openclaw_ctx.contract import JSON, EntryId
+from openclaw_ctx.transcript.mend_lines import GONE
 
 from .findings import Findings
-from .mend_lines import GONE
 from .mend_row import Account, Row
 from .verify_tree import Tree
 

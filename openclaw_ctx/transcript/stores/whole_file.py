@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from openclaw_ctx.contract import JSON
-
-from .entry import decode_json, encode_json, milliseconds_of
-from .file_record import FileRecord
-from .paths import move_file
-from .record_file import sync_folder, write_new_file
-from .transcript import Transcript
+from openclaw_ctx.transcript.entry import decode_json, encode_json, milliseconds_of
+from openclaw_ctx.transcript.file_record import FileRecord
+from openclaw_ctx.transcript.paths import move_file
+from openclaw_ctx.transcript.record_file import sync_folder, write_new_file
+from openclaw_ctx.transcript.transcript import Transcript
 
 __all__ = [
     "copy_file",

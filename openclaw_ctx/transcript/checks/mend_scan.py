@@ -7,11 +7,11 @@ from typing import Final
 import attrs
 
 from openclaw_ctx.contract import JSON
+from openclaw_ctx.transcript.entry import Entry, encode_json
+from openclaw_ctx.transcript.header import new_header
+from openclaw_ctx.transcript.load import VERSION, Loaded
+from openclaw_ctx.transcript.mend_lines import GONE, mend_line, read_line, what_is_wrong
 
-from .entry import Entry, encode_json
-from .header import new_header
-from .load import VERSION, Loaded
-from .mend_lines import GONE, mend_line, read_line, what_is_wrong
 from .mend_row import Account, Row
 from .verify_pairs import said_on
 

@@ -19,9 +19,9 @@ from openclaw_ctx.contract import (
     Message,
     ToolResultMessage,
 )
+from openclaw_ctx.transcript.pairing import CUT_OFF, MAX_ID_CHARS
 
 from .findings import Findings
-from .pairing import CUT_OFF, MAX_ID_CHARS
 
 __all__ = ["Other", "Reply", "Result", "Said", "check_pairs", "said_by", "said_on"]
 

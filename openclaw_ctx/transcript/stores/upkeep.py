@@ -13,16 +13,16 @@ import attrs
 
 from openclaw_ctx.contract import JSON, SessionKey
 from openclaw_ctx.errors import SessionBusyError, SessionNotFoundError, TranscriptFormatError
+from openclaw_ctx.transcript.checks.findings import Finding, Level
+from openclaw_ctx.transcript.lock import WriterLock
+from openclaw_ctx.transcript.paths import safe_name
+from openclaw_ctx.transcript.transcript import Transcript
 
 from .archive import parse_archive_name
 from .file_store import FileStore
-from .findings import Finding, Level
 from .index import SessionIndex
-from .lock import WriterLock
-from .paths import safe_name
 from .retention import Retention, Step, Superseded, plan_retention
 from .store import SessionInfo
-from .transcript import Transcript
 from .whole_file import header_of
 
 __all__ = ["carry_out", "plan_prune", "verify_index"]

@@ -20,15 +20,15 @@ from openclaw_ctx.errors import (
     SessionExistsError,
     SessionNotFoundError,
 )
+from openclaw_ctx.transcript.entry import encode_json, milliseconds_of
+from openclaw_ctx.transcript.header import new_header, new_session_id
+from openclaw_ctx.transcript.lines import Line, encoded
+from openclaw_ctx.transcript.paths import safe_name
+from openclaw_ctx.transcript.transcript import Transcript
 
 from .archive import archive_name
-from .entry import encode_json, milliseconds_of
-from .header import new_header, new_session_id
-from .lines import Line, encoded
 from .memory_record import Lines, MemoryRecord, Shelf
-from .paths import safe_name
 from .store import Archive, ArchiveReason, Rotation, SessionInfo, find_session
-from .transcript import Transcript
 
 __all__ = ["MemoryStore"]
 

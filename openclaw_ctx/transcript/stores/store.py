@@ -16,9 +16,8 @@ import attrs
 
 from openclaw_ctx.contract import JSON, EntryId, SessionId, SessionKey
 from openclaw_ctx.errors import SessionNotFoundError
-
-from .lines import Line
-from .transcript import Transcript
+from openclaw_ctx.transcript.lines import Line
+from openclaw_ctx.transcript.transcript import Transcript
 
 __all__ = ["Archive", "ArchiveReason", "Rotation", "SessionInfo", "SessionStore", "find_session"]
 

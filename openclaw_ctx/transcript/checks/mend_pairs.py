@@ -6,11 +6,11 @@ from itertools import pairwise
 from typing import Final
 
 from openclaw_ctx.contract import JSON, EntryId, TextBlock, ToolResultMessage, message_to_wire
+from openclaw_ctx.transcript.entry import Entry, milliseconds_of
+from openclaw_ctx.transcript.header import iso_time
+from openclaw_ctx.transcript.pairing import MISSING_RESULT
 
-from .entry import Entry, milliseconds_of
-from .header import iso_time
 from .mend_row import Account, Row
-from .pairing import MISSING_RESULT
 from .verify_pairs import Reply, Result
 
 __all__ = ["add_results", "drop_results"]

@@ -24,11 +24,11 @@ import attrs
 from openclaw_ctx.contract import JSON
 from openclaw_ctx.errors import SessionBusyError
 from openclaw_ctx.log import clean_text
+from openclaw_ctx.transcript.entry import decode_json, encode_json
+from openclaw_ctx.transcript.lock import WriterLock
+from openclaw_ctx.transcript.paths import make_private_folder, move_file, replace_file, safe_name
 
 from .archive import is_transcript_name
-from .entry import decode_json, encode_json
-from .lock import WriterLock
-from .paths import make_private_folder, move_file, replace_file, safe_name
 from .whole_file import describe_file, header_of, holds_line
 
 __all__ = ["Entries", "SessionIndex", "primary_transcripts", "rebuild"]

@@ -15,10 +15,10 @@ import attrs
 
 from openclaw_ctx.contract import JSON, Message
 from openclaw_ctx.errors import TranscriptFormatError
+from openclaw_ctx.transcript.entry import milliseconds_of
+from openclaw_ctx.transcript.load import VERSION
 
-from .entry import milliseconds_of
 from .findings import CODES, Finding, Findings
-from .load import VERSION
 from .verify_lines import Lines
 from .verify_pairs import Said, check_pairs, said_by, said_on
 from .verify_tree import Tree

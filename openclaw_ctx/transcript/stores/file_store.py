@@ -25,18 +25,18 @@ from openclaw_ctx.errors import (
     TranscriptError,
 )
 from openclaw_ctx.log import describe_error, get_logger
+from openclaw_ctx.transcript.checks.mend import Mended, mend_file
+from openclaw_ctx.transcript.file_record import FileRecord
+from openclaw_ctx.transcript.header import iso_time, new_header, new_session_id
+from openclaw_ctx.transcript.lines import Line, encoded
+from openclaw_ctx.transcript.lock import WriterLock
+from openclaw_ctx.transcript.paths import make_private_folder, move_file, safe_name
+from openclaw_ctx.transcript.record_file import sync_folder
+from openclaw_ctx.transcript.transcript import Transcript
 
 from .archive import archive_name, parse_archive_name
-from .file_record import FileRecord
-from .header import iso_time, new_header, new_session_id
 from .index import Entries, SessionIndex, primary_transcripts, rebuild
-from .lines import Line, encoded
-from .lock import WriterLock
-from .mend import Mended, mend_file
-from .paths import make_private_folder, move_file, safe_name
-from .record_file import sync_folder
 from .store import Archive, ArchiveReason, Rotation, SessionInfo, find_session
-from .transcript import Transcript
 from .whole_file import (
     count_file,
     describe_file,

@@ -12,8 +12,8 @@ import attrs
 import msgspec
 
 from openclaw_ctx.contract import JSON
+from openclaw_ctx.transcript.entry import decode_json
 
-from .entry import decode_json
 from .findings import Findings
 
 __all__ = ["Lines"]
