@@ -6,7 +6,7 @@ to a root is the conversation. Lines on other branches are kept and not seen.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from openclaw_ctx.contract import AssistantMessage, EntryId, Message, SystemMessage, UserMessage
 
@@ -123,6 +123,33 @@ class Branch:
         elif entry.is_boundary:
             self.boundary = entry
             self._begin_anew(entry)
+
+    def place_of(self, entry_id: EntryId) -> int | None:
+        """Return where on the path an entry is; from the leaf, since old ones are seldom asked for."""
+        for back, entry in enumerate(reversed(self.path), 1):
+            if entry.id == entry_id:
+                return len(self.path) - back
+        return None
+
+    def messages_up_to(self, entry_id: EntryId) -> int:
+        """Return how many messages stand up to and with an entry, 0 where it is not here; from the leaf too."""
+        count = len(self.messages)
+        for entry in reversed(self.path):
+            if entry.id == entry_id:
+                return count
+            count -= entry.is_message
+        return 0
+
+    def first_message_of(self, entry_ids: Iterable[str]) -> EntryId | None:
+        """Return the first of these that is a ``message`` line; looks from the leaf, as far back as they go."""
+        wanted, first = set(entry_ids), None
+        for entry in reversed(self.path):
+            if not wanted:
+                break
+            if entry.id in wanted:
+                wanted.remove(entry.id)
+                first = entry.id if entry.type == "message" else first
+        return first
 
     def up_to(self, length: int) -> "Branch":
         """

@@ -1,5 +1,6 @@
 """Sessions by key: what a store promises, and the ones that keep it."""
 
+from .base import StoreBase
 from .file_store import FileStore
 from .memory_store import MemoryStore
 from .store import Archive, ArchiveReason, Rotation, SessionInfo, SessionStore
@@ -13,5 +14,6 @@ __all__ = [
     "Rotation",
     "SessionInfo",
     "SessionStore",
+    "StoreBase",
     "header_of",
 ]

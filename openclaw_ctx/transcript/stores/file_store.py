@@ -9,16 +9,13 @@ where it is lost. Whoever holds a transcript's lock may write, move or replace i
 import contextlib
 import os
 import secrets
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from openclaw_ctx.contract import JSON, EntryId, SessionId, SessionKey
+from openclaw_ctx.contract import JSON, SessionId, SessionKey
 from openclaw_ctx.errors import (
-    EntryNotFoundError,
-    ReadOnlyTranscriptError,
     SessionBusyError,
     SessionExistsError,
     SessionNotFoundError,
@@ -27,16 +24,17 @@ from openclaw_ctx.errors import (
 from openclaw_ctx.log import describe_error, get_logger
 from openclaw_ctx.transcript.checks.mend import Mended, mend_file
 from openclaw_ctx.transcript.file_record import FileRecord
-from openclaw_ctx.transcript.header import iso_time, new_header, new_session_id
-from openclaw_ctx.transcript.lines import Line, encoded
+from openclaw_ctx.transcript.header import iso_time, new_header
 from openclaw_ctx.transcript.lock import WriterLock
 from openclaw_ctx.transcript.paths import make_private_folder, move_file, safe_name
 from openclaw_ctx.transcript.record_file import sync_folder
+from openclaw_ctx.transcript.successor import Successor
 from openclaw_ctx.transcript.transcript import Transcript
 
 from .archive import archive_name, parse_archive_name
+from .base import StoreBase
 from .index import Entries, SessionIndex, primary_transcripts, rebuild
-from .store import Archive, ArchiveReason, Rotation, SessionInfo, find_session
+from .store import Archive, ArchiveReason, SessionInfo
 from .whole_file import (
     count_file,
     describe_file,
@@ -53,11 +51,10 @@ _log = get_logger()
 
 _MOST_TRIES: Final = 20
 _PIECE_BYTES: Final = 1 << 20
-_OF_HEADER: Final = ("id", "timestamp", "cwd", "parentSession")
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
-class FileStore:
+class FileStore(StoreBase):
     """A :class:`~.store.SessionStore` in a folder, which is made when something is first written."""
 
     def __init__(self, folder: Path, *, durable: bool = False) -> None:
@@ -68,11 +65,11 @@ class FileStore:
             folder: Private where it is made here.
             durable: Whether an append returns only when the disk has it (fdatasync).
         """
+        super().__init__(str(folder))
         self.folder = folder
         self._durable = durable
         self._index = SessionIndex(folder)
         self._tokens: dict[SessionKey, int] = {}
-        self._writing: weakref.WeakSet[Transcript] = weakref.WeakSet()
 
     # -- one session ------------------------------------------------------------------------------
 
@@ -109,89 +106,6 @@ class FileStore:
         except FileNotFoundError:
             raise SessionNotFoundError(key, str(self.folder), ()) from None
 
-    def create(
-        self, key: SessionKey, lines: Iterable[Line], *, header: Mapping[str, JSON] | None = None
-    ) -> SessionInfo:
-        """
-        Make a session of ready lines: whole, or not at all.
-
-        Raises:
-            SessionExistsError: The key is taken.
-        """
-        given = {name: value for name in _OF_HEADER if (value := (header or {}).get(name)) is not None}
-        return self._make(key, new_header(key=key, cwd="") | given, map(encoded, lines))
-
-    def fork(self, key: SessionKey, new_key: SessionKey, *, at: EntryId | None = None) -> SessionInfo:
-        """
-        Make a session of the active branch of another, up to and with the entry *at*.
-
-        Raises:
-            SessionExistsError: The new key is taken.
-            SessionNotFoundError: There is no such session.
-            EntryNotFoundError: It has no such entry on its active branch.
-        """
-        with contextlib.closing(self.read(key)) as transcript:
-            if at is not None:
-                if not transcript.has_entry(at):
-                    raise EntryNotFoundError(str(transcript.path), at)
-                transcript.branch(at)
-            header = new_header(
-                key=new_key, cwd=str(transcript.header.get("cwd") or ""), parent=transcript.path.name, forked_from=key
-            )
-            return self._make(new_key, header, transcript.plan_fork())
-
-    def rotate(self, transcript: Transcript) -> Rotation:
-        """
-        Go on in a new file without what the last compaction stands for; the old one stays as it is.
-
-        Raises:
-            OSError: It could not be written; nothing has changed.
-            ReadOnlyTranscriptError: It is open for reading.
-        """
-        key = transcript.key
-        if key is None:
-            problem = "only a transcript that a store opened can be rotated by it"
-            raise ValueError(problem)
-        if transcript not in self._writing:
-            raise ReadOnlyTranscriptError(str(transcript.path))
-        transcript.refresh()
-        plan = transcript.plan_successor()
-        if isinstance(plan, str):
-            return Rotation(rotated=False, reason=plan)
-        old = transcript.path
-        session_id = new_session_id()
-        path = self.folder / f"{iso_time().replace(':', '-').replace('.', '-')}_{session_id}.jsonl"
-        header = new_header(
-            session_id=session_id,
-            cwd=str(transcript.header.get("cwd") or ""),
-            key=key,
-            parent=old.name,
-            parent_bytes=old.stat().st_size,
-            forked_from=transcript.header.get("forkedFrom"),
-        )
-        write_whole(path, header, plan.lines)
-        try:
-            record = FileRecord.open(path, durable=self._durable, note_path=self._note_path(key))
-            try:
-                self._index.update(lambda entries: _point(entries, key, path.name, session_id))
-            except BaseException:
-                record.close()
-                raise
-        except BaseException:
-            # Not in the index, so nobody goes on in it.
-            path.unlink(missing_ok=True)
-            raise
-        transcript.adopt(record, renamed=plan.renamed)
-        return Rotation(
-            rotated=True,
-            session_id=session_id,
-            path=path,
-            compaction_entry_id=plan.compaction_entry_id,
-            leaf_id=plan.leaf_id,
-            entries_written=len(plan.lines),
-            entries_left=plan.left,
-        )
-
     def note_tokens(self, key: SessionKey, context_tokens: int) -> None:
         """Remember what the last prompt of a session cost; others see it when its transcript is closed."""
         self._tokens[key] = context_tokens
@@ -210,15 +124,6 @@ class FileStore:
         the index says, which may be old or nothing.
         """
         return _newest_first(self._glimpse(key, entry) for key, entry in self._entries().items())
-
-    def find(self, name: str) -> SessionKey:
-        """
-        Return the key that a person means by a key, an id or the beginning of one, or a file's name.
-
-        Raises:
-            SessionNotFoundError: It is none, or several.
-        """
-        return find_session(self.sessions(), name, where=str(self.folder))
 
     # -- what was put aside -----------------------------------------------------------------------
 
@@ -431,6 +336,24 @@ class FileStore:
         with self._free(key) as path:
             write_whole(path, header, lines)
             return self._note_made(key, path, header)
+
+    def _succeed(self, transcript: Transcript, header: dict[str, JSON], plan: Successor) -> Path:
+        key, session_id = SessionKey(str(transcript.key)), str(header["id"])
+        path = self.folder / f"{iso_time().replace(':', '-').replace('.', '-')}_{session_id}.jsonl"
+        write_whole(path, header | {"parentBytes": transcript.path.stat().st_size}, plan.lines)
+        try:
+            record = FileRecord.open(path, durable=self._durable, note_path=self._note_path(key))
+            try:
+                self._index.update(lambda entries: _point(entries, key, path.name, session_id))
+            except BaseException:
+                record.close()
+                raise
+        except BaseException:
+            # Not in the index, so nobody goes on in it.
+            path.unlink(missing_ok=True)
+            raise
+        transcript.adopt(record, renamed=plan.renamed)
+        return path
 
     def _note_made(self, key: SessionKey, path: Path, header: Mapping[str, JSON]) -> SessionInfo:
         entry = {**describe_file(path, header), **count_file(path)}

@@ -6,37 +6,34 @@ promise that a store of files keeps, but for the one to survive the process.
 """
 
 import contextlib
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from openclaw_ctx.contract import JSON, EntryId, SessionId, SessionKey
+from openclaw_ctx.contract import JSON, SessionId, SessionKey
 from openclaw_ctx.errors import (
-    EntryNotFoundError,
-    ReadOnlyTranscriptError,
     SessionBusyError,
     SessionExistsError,
     SessionNotFoundError,
 )
 from openclaw_ctx.transcript.entry import encode_json, milliseconds_of
-from openclaw_ctx.transcript.header import new_header, new_session_id
-from openclaw_ctx.transcript.lines import Line, encoded
+from openclaw_ctx.transcript.header import new_header
 from openclaw_ctx.transcript.paths import safe_name
+from openclaw_ctx.transcript.successor import Successor
 from openclaw_ctx.transcript.transcript import Transcript
 
 from .archive import archive_name
+from .base import StoreBase
 from .memory_record import Lines, MemoryRecord, Shelf
-from .store import Archive, ArchiveReason, Rotation, SessionInfo, find_session
+from .store import Archive, ArchiveReason, SessionInfo
 
 __all__ = ["MemoryStore"]
 
 _WHERE: Final = "memory"
-_OF_HEADER: Final = ("id", "timestamp", "cwd", "parentSession")
 
 
-class MemoryStore:
+class MemoryStore(StoreBase):
     """
     A :class:`~.store.SessionStore` that writes nothing anywhere, for any thread.
 
@@ -44,12 +41,12 @@ class MemoryStore:
     """
 
     def __init__(self) -> None:
+        super().__init__(_WHERE)
         self._shelf = Shelf()
         self._sessions: dict[SessionKey, Lines] = {}
         self._former: dict[SessionKey, list[Lines]] = {}
         self._archives: dict[str, tuple[Archive, Lines]] = {}
         self._tokens: dict[SessionKey, int] = {}
-        self._writing: weakref.WeakSet[Transcript] = weakref.WeakSet()
 
     # -- one session ------------------------------------------------------------------------------
 
@@ -79,80 +76,6 @@ class MemoryStore:
                 raise SessionNotFoundError(key, _WHERE, ())
             return Transcript(MemoryRecord(self._shelf, lines, key, read_only=True), key=key)
 
-    def create(
-        self, key: SessionKey, lines: Iterable[Line], *, header: Mapping[str, JSON] | None = None
-    ) -> SessionInfo:
-        """
-        Make a session of ready lines: whole, or not at all.
-
-        Raises:
-            SessionExistsError: The key is taken.
-        """
-        given = {name: value for name in _OF_HEADER if (value := (header or {}).get(name)) is not None}
-        return self._make(key, new_header(key=key, cwd="") | given, list(map(encoded, lines)))
-
-    def fork(self, key: SessionKey, new_key: SessionKey, *, at: EntryId | None = None) -> SessionInfo:
-        """
-        Make a session of the active branch of another, up to and with the entry *at*.
-
-        Raises:
-            SessionExistsError: The new key is taken.
-            SessionNotFoundError: There is no such session.
-            EntryNotFoundError: It has no such entry on its active branch.
-        """
-        with contextlib.closing(self.read(key)) as transcript:
-            if at is not None:
-                if not transcript.has_entry(at):
-                    raise EntryNotFoundError(str(transcript.path), at)
-                transcript.branch(at)
-            header = new_header(
-                key=new_key, cwd=str(transcript.header.get("cwd") or ""), parent=transcript.path.name, forked_from=key
-            )
-            return self._make(new_key, header, transcript.plan_fork())
-
-    def rotate(self, transcript: Transcript) -> Rotation:
-        """
-        Go on without what the last compaction stands for; the old transcript stays as it is.
-
-        Raises:
-            ReadOnlyTranscriptError: It is open for reading.
-        """
-        key = transcript.key
-        if key is None:
-            problem = "only a transcript that a store opened can be rotated by it"
-            raise ValueError(problem)
-        if transcript not in self._writing:
-            raise ReadOnlyTranscriptError(str(transcript.path))
-        transcript.refresh()
-        plan = transcript.plan_successor()
-        if isinstance(plan, str):
-            return Rotation(rotated=False, reason=plan)
-        session_id = new_session_id()
-        header = new_header(
-            session_id=session_id,
-            cwd=str(transcript.header.get("cwd") or ""),
-            key=key,
-            parent=transcript.path.name,
-            forked_from=transcript.header.get("forkedFrom"),
-        )
-        lines = Lines(path=Path(f"{_WHERE}:{session_id}.jsonl"))
-        lines.write(encode_json(header), plan.lines, number=next(self._shelf.writes))
-        with self._shelf.lock:
-            record = MemoryRecord(self._shelf, lines, key)
-            self._former.setdefault(key, []).append(self._sessions[key])
-            self._put(key, lines)
-        # Not under the lock: the transcript has one of its own, and whoever appends takes that one first.
-        transcript.adopt(record, renamed=plan.renamed)
-        return Rotation(
-            rotated=True,
-            session_id=session_id,
-            path=lines.path,
-            compaction_entry_id=plan.compaction_entry_id,
-            leaf_id=plan.leaf_id,
-            entries_written=len(plan.lines),
-            entries_left=plan.left,
-        )
-
     def note_tokens(self, key: SessionKey, context_tokens: int) -> None:
         """Remember what the last prompt of a session cost."""
         with self._shelf.lock:
@@ -166,15 +89,6 @@ class MemoryStore:
             found = [(key, lines) for key, lines in self._sessions.items() if lines.size]
             found.sort(key=lambda item: item[1].written, reverse=True)
             return [self._info(key, lines) for key, lines in found]
-
-    def find(self, name: str) -> SessionKey:
-        """
-        Return the key that a person means by a key, an id or the beginning of one, or a path's name.
-
-        Raises:
-            SessionNotFoundError: It is none, or several.
-        """
-        return find_session(self.sessions(), name, where=_WHERE)
 
     # -- what was put aside -----------------------------------------------------------------------
 
@@ -241,7 +155,8 @@ class MemoryStore:
         self._sessions[key] = self._shelf.at[lines.path] = lines
         return lines
 
-    def _make(self, key: SessionKey, header: Mapping[str, JSON], lines: Sequence[bytes]) -> SessionInfo:
+    def _make(self, key: SessionKey, header: Mapping[str, JSON], lines: Iterable[bytes]) -> SessionInfo:
+        ready = list(lines)
         with self._shelf.lock:
             there = self._sessions.get(key)
             if there is not None:
@@ -249,9 +164,21 @@ class MemoryStore:
                 if there.size:
                     raise SessionExistsError(key)
             made = there or self._begin(key)
-            made.write(encode_json(header), lines, number=next(self._shelf.writes))
+            made.write(encode_json(header), ready, number=next(self._shelf.writes))
             self._tokens.pop(key, None)
             return self._info(key, made)
+
+    def _succeed(self, transcript: Transcript, header: dict[str, JSON], plan: Successor) -> Path:
+        key = SessionKey(str(transcript.key))
+        lines = Lines(path=Path(f"{_WHERE}:{header['id']}.jsonl"))
+        lines.write(encode_json(header), plan.lines, number=next(self._shelf.writes))
+        with self._shelf.lock:
+            record = MemoryRecord(self._shelf, lines, key)
+            self._former.setdefault(key, []).append(self._sessions[key])
+            self._put(key, lines)
+        # Not under the lock: the transcript has one of its own, and whoever appends takes that one first.
+        transcript.adopt(record, renamed=plan.renamed)
+        return lines.path
 
     def _put_aside(self, key: SessionKey, lines: Lines, reason: ArchiveReason) -> Archive:
         now = datetime.now(UTC)
