@@ -8,10 +8,11 @@ from typing import Any
 
 import attrs
 
-from .model import Retired, Said, Sheet, Step, World, goes_on
+from .model import Retired, Said, Sheet, Step, World
 from .outcome import Problems
 from .player import Player, from_lists, message_of
 from .seen import Seen, SeenArchive, SeenSession, look
+from .successor import goes_on
 from .workload import CLOSED, Operation, plan
 
 __all__ = ["judge", "replayed", "settled", "take"]
