@@ -429,6 +429,7 @@ def test_the_progress_bar_is_for_terminals_and_goes_away(terminal, lighthouse):
 @pytest.mark.parametrize("engine", [pytest.param("legacy", id="built-in"), pytest.param("stuck", id="stuck")])
 def test_an_interrupted_replay_leaves_nothing_behind(number, code, engine, terminal, lighthouse, environment, tmp_path):
     """At once, by its own exit code, without traceback, temporary folder or part of a report; a stuck engine too."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup the tests themselves ignore it, and so would the child
     budgets = [word for number in range(200) for word in ("-b", str(8_000 + number))]
     replay = terminal("replay", lighthouse, "-e", engine, *budgets, "--report", "out.html")
     replay.read_until(b"stuck now" if engine == "stuck" else b"legacy 80")
