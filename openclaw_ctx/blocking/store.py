@@ -1,10 +1,10 @@
 """A host's store of sessions, by plain calls from any thread."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from openclaw_ctx.contract import JSON, EntryId, SessionKey
-from openclaw_ctx.transcript import Archive, ArchiveReason, Rotation, SessionInfo, SessionStore, Transcript
+from openclaw_ctx.transcript import Archive, ArchiveReason, Line, Rotation, SessionInfo, SessionStore, Transcript
 
 from .thread import LoopThread
 
@@ -41,7 +41,7 @@ class Store:
         return self._call(lambda: self._store.find(name))
 
     def create(
-        self, key: SessionKey, lines: Sequence[Mapping[str, JSON]], *, header: Mapping[str, JSON] | None = None
+        self, key: SessionKey, lines: Iterable[Line], *, header: Mapping[str, JSON] | None = None
     ) -> SessionInfo:
         """Make a session of ready lines: whole, or not at all."""
         return self._call(lambda: self._store.create(key, lines, header=header))

@@ -4,7 +4,7 @@ from .entry import Entry, decode_json, encode_json
 from .file_store import FileStore
 from .header import new_session_id
 from .history import History
-from .lines import lines_of
+from .lines import Line, lines_as_read, lines_of
 from .lock import WriterLock
 from .memory_store import MemoryStore
 from .pairing import PairRepair, pairs_are_whole, repair_pairs
@@ -21,6 +21,7 @@ __all__ = [
     "Entry",
     "FileStore",
     "History",
+    "Line",
     "MemoryStore",
     "PairRepair",
     "Repair",
@@ -32,6 +33,7 @@ __all__ = [
     "decode_json",
     "encode_json",
     "header_of",
+    "lines_as_read",
     "lines_of",
     "make_private_folder",
     "new_session_id",

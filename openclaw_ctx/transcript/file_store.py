@@ -27,22 +27,23 @@ from openclaw_ctx.errors import (
 from openclaw_ctx.log import describe_error, get_logger
 
 from .archive import archive_name, parse_archive_name
-from .entry import encode_json
 from .file_record import FileRecord
 from .header import iso_time, new_header, new_session_id
 from .index import Entries, SessionIndex, primary_transcripts, rebuild
+from .lines import Line, encoded
 from .lock import WriterLock
 from .mend import Mended, mend_file
 from .paths import make_private_folder, move_file, safe_name
+from .record_file import sync_folder
 from .store import Archive, ArchiveReason, Rotation, SessionInfo, find_session
 from .transcript import Transcript
 from .whole_file import (
-    copy_file,
     count_file,
     describe_file,
     header_of,
     holds_something,
     lines_behind_header,
+    write_pieces_to,
     write_whole,
 )
 
@@ -51,6 +52,7 @@ __all__ = ["FileStore"]
 _log = get_logger()
 
 _MOST_TRIES: Final = 20
+_PIECE_BYTES: Final = 1 << 20
 _OF_HEADER: Final = ("id", "timestamp", "cwd", "parentSession")
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -108,7 +110,7 @@ class FileStore:
             raise SessionNotFoundError(key, str(self.folder), ()) from None
 
     def create(
-        self, key: SessionKey, lines: Sequence[Mapping[str, JSON]], *, header: Mapping[str, JSON] | None = None
+        self, key: SessionKey, lines: Iterable[Line], *, header: Mapping[str, JSON] | None = None
     ) -> SessionInfo:
         """
         Make a session of ready lines: whole, or not at all.
@@ -117,9 +119,7 @@ class FileStore:
             SessionExistsError: The key is taken.
         """
         given = {name: value for name in _OF_HEADER if (value := (header or {}).get(name)) is not None}
-        # How many lines were once written with a line says nothing here, where the last ones may have been left out.
-        ready = ({name: value for name, value in line.items() if name != "more"} for line in lines)
-        return self._make(key, new_header(key=key, cwd="") | given, map(encode_json, ready))
+        return self._make(key, new_header(key=key, cwd="") | given, map(encoded, lines))
 
     def fork(self, key: SessionKey, new_key: SessionKey, *, at: EntryId | None = None) -> SessionInfo:
         """
@@ -200,8 +200,16 @@ class FileStore:
 
     def sessions(self) -> Sequence[SessionInfo]:
         """Return every session, the one written last first; one that was not closed properly is read for its counts."""
-        found = [info for key, entry in self._entries().items() if (info := self._info(key, entry)) is not None]
-        return sorted(found, key=lambda info: (info.updated_at or _NEVER, info.key), reverse=True)
+        return _newest_first(self._info(key, entry) for key, entry in self._entries().items())
+
+    def glance(self) -> Sequence[SessionInfo]:
+        """
+        Return every session, the one written last first, and write nothing.
+
+        No transcript is read but for its first line, so what is counted is what
+        the index says, which may be old or nothing.
+        """
+        return _newest_first(self._glimpse(key, entry) for key, entry in self._entries().items())
 
     def find(self, name: str) -> SessionKey:
         """
@@ -227,7 +235,10 @@ class FileStore:
             if self._path_of(key) != path or not holds_something(path):
                 raise SessionNotFoundError(key, str(self.folder), ())
             for file in self._superseded(key, path):
-                self._put_aside(file, reason)
+                if header_of(file).get("parentSession") == path.name:
+                    file.unlink()  # a rotation that was cut off: nobody was ever in it, and all of it is in its parent
+                else:
+                    self._put_aside(file, reason)
             # The one that counts goes last: cut off before, the session is as it was.
             name = self._put_aside(path, reason)
             self._index.update(lambda entries: entries.pop(key, None))
@@ -250,13 +261,13 @@ class FileStore:
         source = self._archived_path(name)
         header = header_of(source)
         wanted = key or self._archive(name).key
-        if header.get("sessionKey") in {None, wanted}:
-            with self._free(wanted) as path:
-                move_file(source, path)
-                return self._note_made(wanted, path, header)
-        info = self._make(wanted, header | {"sessionKey": wanted}, lines_behind_header(source))
-        source.unlink()
-        return info
+        with self._free(wanted) as path:
+            if header.get("sessionKey") not in (None, wanted):
+                # Where it is, and moved then: cut off in between, there is one of it, and an archive still.
+                header = header | {"sessionKey": wanted, "restoredFrom": name, "restoredKey": header["sessionKey"]}
+                write_whole(source, header, lines_behind_header(source))
+            move_file(source, path)
+            return self._note_made(wanted, path, header)
 
     def repair(self, key: SessionKey) -> tuple[Mended, Archive | None]:
         """
@@ -278,11 +289,18 @@ class FileStore:
             temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
             try:
                 mended.write(temporary)
-                copy_file(path, self.folder / name)
-                move_file(temporary, path)
+                # A copy: as a second name of the file it would grow with the session, if a kill left that as it was.
+                write_pieces_to(self.folder / name, _pieces_of(path))
+                try:
+                    move_file(temporary, path)
+                except OSError:
+                    (self.folder / name).unlink()
+                    raise
             finally:
                 temporary.unlink(missing_ok=True)
-            self._note_made(key, path, mended.header)
+            sync_folder(self.folder)
+            facts = {**describe_file(path, mended.header), **count_file(path)}
+            self._try_update(lambda entries: _merge(entries, key, facts))
         return mended, self._archive(name)
 
     def remove(self, name: str) -> None:
@@ -295,15 +313,16 @@ class FileStore:
         self._archived_path(name).unlink()
 
     def superseded(self) -> Sequence[Path]:
-        """Return transcripts that belong to a session and are not the one that counts: what rotations left behind."""
-        entries = self._index.read()
-        current = {entry.get("sessionFile") or _first_name(key) for key, entry in entries.items()}
+        """
+        Return transcripts that belong to a session and are not the one that counts: what rotations left behind.
+
+        One that merely bears a session's key, and that nobody rotated, is a session of its own.
+        """
+        entries = self._entries()
+        current = {self._file_of(key, entry).name for key, entry in entries.items()}
         first = {_first_name(key) for key in entries}
-        return [
-            path
-            for path in primary_transcripts(self.folder)
-            if path.name not in current and (path.name in first or header_of(path).get("sessionKey") in entries)
-        ]
+        left = [path for path in primary_transcripts(self.folder) if path.name not in current]
+        return [path for path in left if path.name in first or _key_in(path) in entries]
 
     def close(self) -> None:
         """Do nothing: all that is open is the transcripts'."""
@@ -312,7 +331,17 @@ class FileStore:
 
     def _path_of(self, key: SessionKey) -> Path:
         """Return the transcript that counts; where a session has none, where to begin it."""
-        named = self._index.read().get(key, {}).get("sessionFile")
+        entries = self._index.read()
+        entry = entries.get(key, {})
+        path = self._file_of(key, entry)
+        # Whoever wrote the index may have known nothing of a rotation.
+        if path.name != entry.get("sessionFile") and any(_key_in(stray) == key for stray in self._strays(entries)):
+            path = self._file_of(key, self._entries().get(key, {}))
+        return path
+
+    def _file_of(self, key: str, entry: Mapping[str, JSON]) -> Path:
+        """Return the transcript that an entry of the index means: where there is none, the session's first one."""
+        named = entry.get("sessionFile")
         if isinstance(named, str) and (self.folder / named).exists():
             return self.folder / named
         return self.folder / _first_name(key)
@@ -321,21 +350,30 @@ class FileStore:
         return self.folder / f"{_first_name(key)}.handover"
 
     def _entries(self) -> Entries:
-        """Return the index, and an entry for each transcript that it does not know."""
+        """Return the index, with an entry for each transcript that it does not know."""
         entries = self._index.read()
-        files = {entry.get("sessionFile") for entry in entries.values()} | set(map(_first_name, entries))
-        if any(path.name not in files for path in primary_transcripts(self.folder)):
+        if self._strays(entries):
+            files = {entry.get("sessionFile") for entry in entries.values()}
+            there = {key for key, entry in entries.items() if self._file_of(key, entry).name in files}
+            files.update(map(_first_name, there))
             for key, entry in rebuild(self.folder).items():
-                if key not in entries and entry.get("sessionFile") not in files:
-                    entries[key] = entry
+                if key not in there and entry.get("sessionFile") not in files:
+                    # What was counted was counted in another file.
+                    entries[key] = {**entries.get(key, {}), **entry, "bytes": None}
         return entries
+
+    def _strays(self, entries: Entries) -> list[Path]:
+        """Return transcripts that the index does not know."""
+        known = {entry.get("sessionFile") for entry in entries.values()} | set(map(_first_name, entries))
+        return [path for path in primary_transcripts(self.folder) if path.name not in known]
 
     def _superseded(self, key: SessionKey, current: Path) -> list[Path]:
         first = _first_name(key)
+        others = {entry.get("sessionFile") for name, entry in self._index.read().items() if name != key}
         return [
             path
             for path in primary_transcripts(self.folder)
-            if path != current and (path.name == first or header_of(path).get("sessionKey") == key)
+            if path != current and path.name not in others and (path.name == first or _key_in(path) == key)
         ]
 
     def _put_aside(self, path: Path, reason: ArchiveReason) -> str:
@@ -356,9 +394,11 @@ class FileStore:
         path = self.folder / name
         header = header_of(path)
         stem = named.file.removesuffix(".jsonl")
+        # One whose restoration under another key was cut off bears that key already.
+        key = header.get("restoredKey") if header.get("restoredFrom") == name else header.get("sessionKey")
         return Archive(
             name=name,
-            key=SessionKey(str(header.get("sessionKey") or stem)),
+            key=SessionKey(str(key or stem)),
             session_id=SessionId(str(header.get("id") or stem)),
             reason=named.reason,
             at=named.at,
@@ -438,30 +478,35 @@ class FileStore:
 
     def _info(self, key: str, entry: Mapping[str, JSON]) -> SessionInfo | None:
         """Return what a list shows of a session; ``None`` where it holds nothing."""
-        path = self.folder / (entry.get("sessionFile") or _first_name(key))
+        info = self._glimpse(key, entry)
+        if info is None or (entry.get("bytes") == info.size and "messages" in entry):
+            return info
+        facts = {**entry, **describe_file(info.path, header_of(info.path)), **count_file(info.path)}
+        self._try_update(lambda entries: _merge(entries, key, facts))
+        return self._glimpse(key, facts)
+
+    def _glimpse(self, key: str, entry: Mapping[str, JSON]) -> SessionInfo | None:
+        """Return what an entry says of a session; ``None`` where it holds nothing."""
+        path = self._file_of(key, entry)
         try:
             state = path.stat()
         except OSError:
             return None
         if not state.st_size:
             return None
-        header: Mapping[str, JSON] = entry
-        if entry.get("bytes") != state.st_size or "messages" not in entry:
-            header = {**entry, **describe_file(path, header_of(path)), **count_file(path)}
-            self._try_update(lambda entries: _merge(entries, key, header))
         return SessionInfo(
             key=SessionKey(key),
-            session_id=SessionId(str(header.get("sessionId") or path.stem)),
+            session_id=SessionId(str(entry.get("sessionId") or path.stem)),
             path=path,
-            name=header.get("name"),
-            started_at=_moment(header.get("sessionStartedAt")),
+            name=entry.get("name"),
+            started_at=_moment(entry.get("sessionStartedAt")),
             updated_at=_moment(state.st_mtime_ns // 1_000_000),
-            messages=header.get("messages", 0),
-            compactions=header.get("compactionCount", 0),
-            context_tokens=self._tokens.get(SessionKey(key), header.get("contextTokens")),
+            messages=entry.get("messages", 0),
+            compactions=entry.get("compactionCount", 0),
+            context_tokens=self._tokens.get(SessionKey(key), entry.get("contextTokens")),
             size=state.st_size,
-            parent=header.get("forkedFromParent"),
-            previous=header.get("previousFile"),
+            parent=entry.get("forkedFromParent"),
+            previous=entry.get("previousFile"),
         )
 
     def _try_update(self, change: Callable[[Entries], object]) -> None:
@@ -472,8 +517,24 @@ class FileStore:
             _log.warning("index.unwritten", path=str(self.folder), reason=describe_error(error))
 
 
+def _key_in(path: Path) -> str | None:
+    key = header_of(path).get("sessionKey")
+    return key if isinstance(key, str) else None
+
+
 def _first_name(key: str) -> str:
     return f"{safe_name(key)}.jsonl"
+
+
+def _pieces_of(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
+
+
+def _newest_first(infos: Iterable[SessionInfo | None]) -> list[SessionInfo]:
+    found = [info for info in infos if info is not None]
+    return sorted(found, key=lambda info: (info.updated_at or _NEVER, info.key), reverse=True)
 
 
 def _moment(milliseconds: JSON) -> datetime | None:
@@ -493,7 +554,7 @@ def _merge(entries: Entries, key: str, facts: Mapping[str, JSON]) -> None:
     entries[key] = {name: value for name, value in entry.items() if name not in told or value is not None}
 
 
-def _point(entries: Entries, key: str, name: str, session_id: SessionId) -> None:
+def _point(entries: Entries, key: str, name: str, session_id: str) -> None:
     """Let a session's entry name another transcript."""
     entry = entries.setdefault(key, {})
     entry.update({"sessionFile": name, "sessionId": session_id})

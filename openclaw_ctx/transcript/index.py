@@ -29,7 +29,7 @@ from .archive import is_transcript_name
 from .entry import decode_json, encode_json
 from .lock import WriterLock
 from .paths import make_private_folder, move_file, replace_file, safe_name
-from .whole_file import describe_file, header_of
+from .whole_file import describe_file, header_of, holds_line
 
 __all__ = ["Entries", "SessionIndex", "primary_transcripts", "rebuild"]
 
@@ -247,8 +247,10 @@ _Successors: TypeAlias = dict[str | None, list[_Found]]
 
 
 def _look(path: Path) -> _Found | None:
-    """Return what a transcript says of itself; ``None`` where it is empty, or gone meanwhile."""
+    """Return what a transcript says of itself; ``None`` where it holds no line yet, or is gone meanwhile."""
     header = header_of(path)
+    if not header and not holds_line(path):
+        return None
     try:
         entry = describe_file(path, header)
     except FileNotFoundError:

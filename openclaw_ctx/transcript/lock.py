@@ -61,6 +61,15 @@ class WriterLock:
         """Give the lock back; the file beside the transcript stays, since removing it would race."""
         self._lock.release()
 
+    def is_held(self) -> bool:
+        """Return whether somebody has it now; no file is made to find out."""
+        if not Path(self._lock.lock_file).exists():
+            return _foreign_owner(self._foreign) is not None
+        if self._try() is not None:
+            return True
+        self.release()
+        return False
+
     def _try(self) -> str | None:
         """Take the lock and return ``None``, or return who has it."""
         try:

@@ -7,7 +7,7 @@ promise that a store of files keeps, but for the one to survive the process.
 
 import contextlib
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,7 @@ from openclaw_ctx.errors import (
 from .archive import archive_name
 from .entry import encode_json, milliseconds_of
 from .header import new_header, new_session_id
+from .lines import Line, encoded
 from .memory_record import Lines, MemoryRecord, Shelf
 from .paths import safe_name
 from .store import Archive, ArchiveReason, Rotation, SessionInfo, find_session
@@ -79,7 +80,7 @@ class MemoryStore:
             return Transcript(MemoryRecord(self._shelf, lines, key, read_only=True), key=key)
 
     def create(
-        self, key: SessionKey, lines: Sequence[Mapping[str, JSON]], *, header: Mapping[str, JSON] | None = None
+        self, key: SessionKey, lines: Iterable[Line], *, header: Mapping[str, JSON] | None = None
     ) -> SessionInfo:
         """
         Make a session of ready lines: whole, or not at all.
@@ -88,7 +89,7 @@ class MemoryStore:
             SessionExistsError: The key is taken.
         """
         given = {name: value for name in _OF_HEADER if (value := (header or {}).get(name)) is not None}
-        return self._make(key, new_header(key=key, cwd="") | given, list(map(encode_json, lines)))
+        return self._make(key, new_header(key=key, cwd="") | given, list(map(encoded, lines)))
 
     def fork(self, key: SessionKey, new_key: SessionKey, *, at: EntryId | None = None) -> SessionInfo:
         """

@@ -157,21 +157,18 @@ class RecordFile:
 
     def _opened(self) -> io.FileIO:
         try:
-            # FileIO keeps Windows from translating line ends.
-            file = io.FileIO(
-                os.open(self._text, _FLAGS | (os.O_RDONLY if self._read_only else _WRITING), 0o600),
-                "r" if self._read_only else "r+",
-            )
+            descriptor = os.open(self._text, _FLAGS | (os.O_RDONLY if self._read_only else _WRITING), 0o600)
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise TranscriptFormatError(self._text, "it is a symbolic link, which is never followed") from error
             raise
-        state = os.fstat(file.fileno())
+        state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
-            file.close()
+            os.close(descriptor)
             raise TranscriptFormatError(self._text, "it is not a plain file, which alone is ever read")
         self._identity = (state.st_dev, state.st_ino)
-        return file
+        # FileIO keeps Windows from translating line ends.
+        return io.FileIO(descriptor, "r" if self._read_only else "r+")
 
 
 def _seek_and_read(descriptor: int, length: int, offset: int) -> bytes:

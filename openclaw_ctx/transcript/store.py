@@ -7,7 +7,7 @@ against these two, and a store that keeps the promises below needs nothing
 changed there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
@@ -17,6 +17,7 @@ import attrs
 from openclaw_ctx.contract import JSON, EntryId, SessionId, SessionKey
 from openclaw_ctx.errors import SessionNotFoundError
 
+from .lines import Line
 from .transcript import Transcript
 
 __all__ = ["Archive", "ArchiveReason", "Rotation", "SessionInfo", "SessionStore", "find_session"]
@@ -130,14 +131,15 @@ class SessionStore(Protocol):
         """
 
     def create(
-        self, key: SessionKey, lines: Sequence[Mapping[str, JSON]], *, header: Mapping[str, JSON] | None = None
+        self, key: SessionKey, lines: Iterable[Line], *, header: Mapping[str, JSON] | None = None
     ) -> SessionInfo:
         """
         Make a session of ready lines, each with ``type``, ``id``, ``parentId`` and ``timestamp``.
 
         Args:
             key: Nobody's yet.
-            lines: Every line but the header, parents first, the leaf last.
+            lines: Every line but the header, parents first, the leaf last; read once. An encoded one, without its
+                end, is kept byte by byte.
             header: ``id``, ``timestamp``, ``cwd`` and ``parentSession``, where they are to be kept.
 
         Raises:

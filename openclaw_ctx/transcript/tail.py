@@ -62,6 +62,7 @@ def _context_path(file: io.FileIO, size: int, *, at_least: int) -> list[Entry] |
     path: list[Entry] = []
     wanted: EntryId | None = None
     kept: EntryId | None = None
+    is_named = False
     for offset, line in _lines_backwards(file, size, at_least):
         try:
             entry = decode_entry(line)
@@ -69,8 +70,12 @@ def _context_path(file: io.FileIO, size: int, *, at_least: int) -> list[Entry] |
             return None
         if entry.id is None or entry.type == "session" or (not path and entry.more):
             return None
+        is_title = entry.type == "session_info"
         if path and entry.id != wanted:
-            continue  # on another branch
+            if is_title and not is_named:
+                return None  # a title counts on whatever branch it was given
+            continue
+        is_named |= is_title
         entry.offset, entry.length, entry.message = offset, len(line), None
         path.append(entry)
         wanted = entry.parent_id

@@ -87,6 +87,8 @@ class Transcript:
         self._new = header
         self._header: Mapping[str, JSON] | None = None
         self._warnings: list[str] = []
+        self._entries: list[Entry] = []
+        self._overtaken = False
         self._renamed: dict[EntryId, EntryId] = {}
         self._writing = threading.RLock()
         try:
@@ -261,7 +263,9 @@ class Transcript:
             kept = first_kept_entry_id or entry_id
             body = {"summary": summary, "firstKeptEntryId": kept, "tokensBefore": tokens_before}
             body |= {"details": details} if details is not None else {}
-            self._branch.grow(self._append("compaction", body, entry_id=entry_id))
+            # Not in one line: this may read anew, and then the branch is another one.
+            entry = self._append("compaction", body, entry_id=entry_id)
+            self._branch.grow(entry)
         return entry_id
 
     def append_custom(self, custom_type: str, data: JSON = None) -> EntryId:
@@ -331,6 +335,9 @@ class Transcript:
             loaded = self._record.refresh()
             if loaded is not None:
                 self._take(loaded)
+            elif self._overtaken:
+                self._overtaken = False
+                self._branch = self._branch_to(self._entries[-1].id)
 
     def rewind_steps(self, entry_id: EntryId) -> Sequence[tuple[Entry, JSON]]:
         """Return the active branch from *entry_id* to the leaf, with each line's data."""
@@ -434,6 +441,7 @@ class Transcript:
         """Take in what a record holds; its last line is the leaf."""
         self._warnings.extend(loaded.warnings)
         self._whole = loaded.whole
+        self._overtaken = False
         self._entries = entries = loaded.entries
         self._by_id = {entry.id: entry for entry in entries}
         self._header = loaded.header or self._header
@@ -446,8 +454,10 @@ class Transcript:
             return
         with self._writing:
             read = {entry.offset: entry.message for entry in self._branch.path}
-            leaf_id = self.leaf_id
+            leaf_id, last = self.leaf_id, self._entries[-1]
             self._take(self._record.load(whole=True))
+            # What others wrote meanwhile has been read with it, and is the leaf at the next refresh, not before.
+            self._overtaken = self._entries[-1].offset != last.offset
             for entry in self._branch.path:
                 entry.message = read.get(entry.offset)
             if leaf_id != self.leaf_id and leaf_id in self._by_id:

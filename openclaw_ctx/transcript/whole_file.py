@@ -20,6 +20,7 @@ __all__ = [
     "count_file",
     "describe_file",
     "header_of",
+    "holds_line",
     "holds_something",
     "lines_behind_header",
     "write_pieces_to",
@@ -47,6 +48,16 @@ def header_of(path: Path) -> dict[str, JSON]:
     except (OSError, ValueError):
         return {}
     return header if isinstance(header, dict) and header.get("type") == "session" else {}
+
+
+def holds_line(path: Path) -> bool:
+    """Return whether a line of a file was written whole; of a first write that a crash cut off, none was."""
+    try:
+        with open(os.open(path, _PLAINLY), "rb") as file:  # noqa: PTH123 -- as above
+            head = file.read(_HEADER_BYTES)
+    except OSError:
+        return False
+    return len(head) == _HEADER_BYTES or b"\n" in head
 
 
 def lines_behind_header(path: Path) -> Iterator[bytes]:

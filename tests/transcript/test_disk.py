@@ -281,3 +281,15 @@ def test_an_append_to_a_file_that_was_removed_is_refused(tmp_path: Path) -> None
 
         with pytest.raises(FileNotFoundError, match=r"s\.jsonl"):
             transcript.append(say("two"))
+
+
+def test_a_folder_in_the_place_of_a_file_is_named_and_not_left_open(tmp_path: Path) -> None:
+    """For reading too: the error tells the path, and no descriptor stays."""
+    open_files = Path("/proc/self/fd")
+    before = list(open_files.iterdir()) if open_files.is_dir() else []
+
+    for open_it in (Transcript.open, Transcript.read):
+        with pytest.raises(TranscriptFormatError, match=tmp_path.name):
+            open_it(tmp_path)
+
+    assert not before or len(list(open_files.iterdir())) == len(before)

@@ -1,5 +1,6 @@
 """The stores that are ours keep what a store promises."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from openclaw_ctx import AssistantMessage, Host, UserMessage
 from openclaw_ctx.testkit import StoreContract
 from openclaw_ctx.transcript import FileStore, MemoryStore, SessionStore, file_record, tail
+from tests.transcript.sessions import as_bytes, line, say, texts
 
 
 class TestMemoryStore(StoreContract):
@@ -80,3 +82,98 @@ except ImportError as error:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ended.stdout == "pytest\n"
+
+
+# -- files, in which others write without the lock -------------------------------------------------
+
+
+def write_without_the_lock(path: Path, *lines: object) -> None:
+    """Append lines as a program does that knows of no lock."""
+    with path.open("ab") as file:
+        file.write(as_bytes(lines))
+
+
+def test_a_compaction_behind_what_others_wrote_is_on_the_branch(tmp_path: Path) -> None:
+    """It is read before the compaction is written, which then stands for it too."""
+    store = FileStore(tmp_path)
+    with contextlib.closing(store.open("k")) as transcript:
+        first = transcript.append(say("ours"))
+        write_without_the_lock(transcript.path, line("f1", first.entry_id, "theirs"))
+
+        transcript.append_compaction(summary="both", first_kept_entry_id=None, tokens_before=1)
+        transcript.append(say("next"))
+
+        assert texts(transcript.history) == ["both", "next"]
+        assert texts(transcript.record()) == ["ours", "theirs", "next"]
+
+
+def test_a_title_that_was_given_last_counts_on_any_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much of the file is read at first."""
+    monkeypatch.setattr(file_record, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(tail, "_SHARE", 1)
+    store = FileStore(tmp_path)
+    with contextlib.closing(store.open("k")) as transcript:
+        first = transcript.append(say("one")).entry_id
+        transcript.append_session_info(name="old")
+        leaf = transcript.leaf_id
+        transcript.branch(first)
+        transcript.append_session_info(name="new")
+        transcript.branch(leaf)
+        transcript.append_compaction(summary="s", first_kept_entry_id=leaf, tokens_before=1)
+
+    with contextlib.closing(store.read("k")) as reader:
+        assert reader.name == "new"
+    assert [info.name for info in store.sessions()] == ["new"]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param(None, id="no index"),
+        pytest.param(b"", id="an empty one"),
+        pytest.param(b"{}", id="one that knows nobody"),
+        pytest.param(b'{"k": {}}', id="one that knows no file"),
+        pytest.param(b'{"k": {"sessionFile": "gone.jsonl", "messages": 9}}', id="one that knows another file"),
+    ],
+)
+def test_a_rotated_session_goes_on_whatever_became_of_the_index(tmp_path: Path, index: bytes | None) -> None:
+    """In the transcript that it was rotated to, for readers, writers and lists."""
+    store = FileStore(tmp_path)
+    with contextlib.closing(store.open("k")) as transcript:
+        first = transcript.append(say("one"))
+        transcript.append_compaction(summary="s", first_kept_entry_id=first.entry_id, tokens_before=1)
+        assert store.rotate(transcript).rotated
+        transcript.append(say("two"))
+    path = tmp_path / "sessions.json"
+    path.unlink()
+    if index is not None:
+        path.write_bytes(index)
+
+    store = FileStore(tmp_path)
+    with contextlib.closing(store.read("k")) as reader:
+        assert texts(reader.record()) == ["one", "two"]
+    with contextlib.closing(store.open("k")) as transcript:
+        transcript.append(say("three"))
+        assert texts(transcript.record()) == ["one", "two", "three"]
+    assert [(info.key, info.messages) for info in store.sessions()] == [("k", 3)]
+
+
+def test_what_others_wrote_is_followed_though_a_look_has_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading all of a transcript that was opened from its end moves no leaf; the next append follows what is there."""
+    monkeypatch.setattr(file_record, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(tail, "_SHARE", 1)
+    store = FileStore(tmp_path)
+    with contextlib.closing(store.open("k")) as transcript:
+        transcript.append(say("one"))
+        transcript.append_compaction(summary="s", first_kept_entry_id=None, tokens_before=1)
+        last = transcript.append(say("two"))
+    with contextlib.closing(store.open("k")) as transcript:
+        write_without_the_lock(transcript.path, line("f1", last.entry_id, "theirs"))
+
+        assert transcript.labels == {}
+        assert texts(transcript.history) == ["s", "two"]
+        transcript.append(say("three"))
+
+        assert texts(transcript.history) == ["s", "two", "theirs", "three"]

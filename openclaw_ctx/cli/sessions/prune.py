@@ -10,7 +10,8 @@ import click
 
 from openclaw_ctx.cli.options import json_option, state_option
 from openclaw_ctx.cli.speech import clean_text, complain, say, say_json
-from openclaw_ctx.errors import SessionBusyError, SessionNotFoundError
+from openclaw_ctx.errors import TranscriptError
+from openclaw_ctx.transcript import FileStore
 from openclaw_ctx.transcript.retention import Retention, Step, parse_duration, parse_size
 from openclaw_ctx.transcript.upkeep import carry_out, plan_prune
 
@@ -66,9 +67,7 @@ _SIZE = _Parsed("size", parse_size)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @state_option
-@click.pass_context
 def command(
-    ctx: click.Context,
     dry_run: bool,  # noqa: FBT001 -- click passes by name
     older_than: timedelta,
     keep: int,
@@ -102,29 +101,42 @@ def command(
     steps = plan_prune(store, retention, now=datetime.now(UTC))
     if not as_json:
         _print(steps)
-    if steps and not dry_run and not yes and not (sys.stdin.isatty() and _agreed(steps)):
-        if not sys.stdin.isatty():
-            complain("nobody can be asked here: say --yes, or --dry-run.")
-        ctx.exit(_EXIT_FAILED)
     failed: list[str] = []
     done = 0
-    for step in steps if not dry_run else ():
-        try:
-            carry_out(store, step)
-            done += 1
-        except (SessionBusyError, SessionNotFoundError, OSError) as error:
-            failed.append(complain(error))
+    wanted = not dry_run and bool(steps)
+    if wanted and not yes and (as_json or not _can_ask()):
+        failed.append(complain("nobody can be asked here: say --yes, or --dry-run."))
+    elif wanted and (yes or _agreed(steps)):
+        done = _carry_out(store, steps, failed)
+        if not as_json:
+            say(f"Done: {done} of {len(steps)}.")
+    elif wanted:
+        return _EXIT_FAILED
     if as_json:
         say_json({"dry_run": dry_run, "done": done, "steps": [_as_json(step) for step in steps], "errors": failed})
-    elif steps and not dry_run:
-        say(f"Done: {done} of {len(steps)}.")
     return _EXIT_FAILED if failed else 0
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _agreed(steps: Sequence[Step]) -> bool:
     removed = sum(step.action != "archive" for step in steps)
     question = f"Do this? {removed} of {len(steps)} are removed for good." if removed else "Do this?"
     return click.confirm(question, err=True)
+
+
+def _carry_out(store: FileStore, steps: Sequence[Step], failed: list[str]) -> int:
+    """Do one step after the other, whatever becomes of them; return how many are done, and add what went wrong."""
+    done = 0
+    for step in steps:
+        try:
+            carry_out(store, step)
+            done += 1
+        except (TranscriptError, OSError) as error:
+            failed.append(complain(error))
+    return done
 
 
 def _print(steps: Sequence[Step]) -> None:
@@ -135,7 +147,7 @@ def _print(steps: Sequence[Step]) -> None:
     print_table(("WHAT", "NAME", "SIZE", "WHY"), rows, right=frozenset({"SIZE"}), widest=60)
     freed = sum(step.size for step in steps if step.action != "archive")
     aside = sum(step.action == "archive" for step in steps)
-    say(f"\n{aside} put aside, {len(steps) - aside} removed, {as_size(freed)} freed.")
+    say(f"\n{aside} to put aside, {len(steps) - aside} to remove, which frees {as_size(freed)}.")
 
 
 def _as_json(step: Step) -> dict[str, Any]:

@@ -1,15 +1,20 @@
 """``openclaw-ctx sessions repair``: a copy of a damaged session without its damage."""
 
-import contextlib
+import os
+import secrets
 from pathlib import Path
 
 import click
 
 from openclaw_ctx.cli.options import json_option, state_option
 from openclaw_ctx.cli.speech import clean_text, say, say_json
-from openclaw_ctx.errors import TranscriptFormatError
+from openclaw_ctx.errors import TranscriptError, TranscriptFormatError
+from openclaw_ctx.transcript.importers import import_session
 from openclaw_ctx.transcript.mend import Mended, mend_file
+from openclaw_ctx.transcript.store import find_session
+from openclaw_ctx.transcript.whole_file import copy_file
 
+from .progress import progress
 from .sources import is_own, means_file, store_in
 
 __all__ = ["command"]
@@ -47,46 +52,77 @@ def command(name: str, output: Path | None, in_place: bool, as_json: bool, state
         raise click.BadParameter(problem, param_hint="--apply")
     if in_place:
         store = store_in(state_dir)
-        key = store.find(name)
-        mended, archive = store.repair(key)
-        _tell(key, mended, None if archive is None else f"put aside as {archive.name}", None, as_json=as_json)
+        key = find_session(store.glance(), name, where=str(store.folder))
+        with progress(name, quiet=as_json):
+            mended, archive = store.repair(key)
+        _tell(name, mended, aside=None if archive is None else archive.name, as_json=as_json)
         return 0
-    path, default = Path(name), Path(name).with_name(f"{Path(name).stem}.repaired.jsonl")
-    if not is_file:
-        store = store_in(state_dir)
-        with contextlib.closing(store.read(store.find(name))) as transcript:
-            path = transcript.path
-        default = Path(f"{path.stem}.repaired.jsonl")
-    elif not is_own(path) and not _could_be_own(path):
-        raise TranscriptFormatError(name, "it is another program's; 'openclaw-ctx sessions import' takes those.")
-    mended = mend_file(path)
-    target = output or default
-    if mended.done:
-        mended.write(target)
-    _tell(name, mended, None, target if mended.done else None, as_json=as_json)
+    path = Path(os.path.realpath(name)) if is_file else _path_of(name, state_dir)
+    target = output or Path(name if is_file else path.name).with_suffix(".repaired.jsonl")
+    with progress(name, quiet=as_json):
+        mended = _mended(name, path) if is_file else mend_file(path)
+        if mended.done:
+            _write(mended, target)
+    _tell(name, mended, target=target if mended.done else None, as_json=as_json)
     return 0
 
 
-def _could_be_own(path: Path) -> bool:
-    """Return whether no importer of another program takes the file, which may be ours without its first line."""
-    from openclaw_ctx.errors import TranscriptError  # noqa: PLC0415 -- these three are needed for odd files alone
-    from openclaw_ctx.transcript.importers import import_session  # noqa: PLC0415
+def _path_of(name: str, state_dir: Path | None) -> Path:
+    """Return the transcript of a session of the store."""
+    store = store_in(state_dir)
+    sessions = store.glance()
+    key = find_session(sessions, name, where=str(store.folder))
+    return next(info.path for info in sessions if info.key == key)
 
+
+def _mended(name: str, path: Path) -> Mended:
+    """
+    Return a file's repair.
+
+    Raises:
+        TranscriptFormatError: It is another program's, or no session at all.
+    """
+    if is_own(path):
+        return mend_file(path)
+    if not path.is_file():
+        raise TranscriptFormatError(name, "it is not a plain file, which alone is ever read.")
+    # It may be ours all the same, without its first line.
     try:
-        return import_session(path).format == "pi"
+        is_foreign = import_session(path).format != "pi"
     except TranscriptError:
-        return True
+        is_foreign = False
+    if is_foreign:
+        raise TranscriptFormatError(name, "it is another program's; 'openclaw-ctx sessions import' takes those.")
+    mended = mend_file(path)
+    if not mended.entries:
+        raise TranscriptFormatError(name, "nothing of a session is in it.")
+    return mended
 
 
-def _tell(name: str, mended: Mended, aside: str | None, target: Path | None, *, as_json: bool) -> None:
+def _write(mended: Mended, target: Path) -> None:
+    """Write a repaired copy: whole, or not at all, and over nothing."""
+    if os.path.lexists(target):
+        problem = f"{str(target)!r} exists; name another file."
+        raise click.BadParameter(problem, param_hint="--output")
+    temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        mended.write(temporary)
+        copy_file(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _tell(
+    name: str, mended: Mended, *, target: Path | None = None, aside: str | None = None, as_json: bool = False
+) -> None:
     if as_json:
         say_json(
             {
-                "name": clean_text(name),
+                "session": clean_text(name),
                 "entries": mended.entries,
                 "done": [clean_text(phrase) for phrase in mended.done],
                 "written": None if target is None else clean_text(str(target)),
-                "aside": None if aside is None else clean_text(aside),
+                "archive": None if aside is None else clean_text(aside),
             }
         )
         return
@@ -96,8 +132,7 @@ def _tell(name: str, mended: Mended, aside: str | None, target: Path | None, *, 
     say(f"{clean_text(name)}: {mended.entries:,} entries.")
     for phrase in mended.done:
         say(f"  {clean_text(phrase)}")
-    say(
-        f"Written to {clean_text(str(target))}."
-        if target is not None
-        else f"The old file was {clean_text(aside or '')}."
-    )
+    if target is not None:
+        say(f"Written to {clean_text(str(target))}.")
+    if aside is not None:
+        say(f"The old file was put aside as {clean_text(aside)}.")

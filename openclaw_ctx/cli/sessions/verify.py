@@ -1,5 +1,6 @@
 """``openclaw-ctx sessions verify``: does a session hold what it should?"""
 
+import os
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
@@ -12,20 +13,23 @@ import click
 from openclaw_ctx.cli.options import json_option, state_option
 from openclaw_ctx.cli.speech import clean_text, complain, say, say_json
 from openclaw_ctx.contract import Message, SessionKey
-from openclaw_ctx.errors import OpenClawCtxError, UnknownFormatError
-from openclaw_ctx.transcript import FileStore, lines_of
+from openclaw_ctx.errors import OpenClawCtxError, TranscriptFormatError, UnknownFormatError
+from openclaw_ctx.transcript import FileStore, SessionInfo, lines_of
 from openclaw_ctx.transcript.importers import import_session
+from openclaw_ctx.transcript.store import find_session
 from openclaw_ctx.transcript.upkeep import verify_index
 from openclaw_ctx.transcript.verify import Finding, verify_file, verify_messages
 
+from .progress import progress
 from .sources import OWN_FORMAT, is_own, means_file, store_in
 from .times import print_table
 
 __all__ = ["command"]
 
 _EXIT_WRONG, _EXIT_NO_SESSION = 1, 3
-# What was checked by message before the messages were written.
-_ABOUT_PAIRS = ("call-", "result-", "turn-")
+_INDEX = "(index)"
+# What the check of a file finds of calls and results: of an import they are checked before they are lines.
+_OF_PAIRS = ("call-", "result-", "turn-")
 _RIGHT = frozenset({"ENTRIES", "MESSAGES", "ERRORS", "WARNINGS"})
 
 
@@ -37,6 +41,7 @@ class _Checked:
     messages: int
     findings: Sequence[Finding]
     unnamed: int = 0
+    unit: str = "line"  # what the findings' numbers count
 
     def count(self, level: str) -> int:
         return sum(finding.level == level for finding in self.findings)
@@ -62,19 +67,23 @@ def command(names: tuple[str, ...], as_json: bool, state_dir: Path | None) -> in
     wrong; 2 usage; 3 a file is no session that is known.
     """  # noqa: D301 -- click keeps the lines below a real backspace
     store = store_in(state_dir)
-    wanted = names or tuple(info.key for info in store.sessions())
+    sessions = store.glance()
     checked: list[_Checked] = []
     problems: list[str] = []
     code = 0
-    for name in wanted:
+    for name in names or [info.key for info in sessions]:
+        is_file = bool(names) and means_file(name)
         try:
-            checked.append(_check(name, store, is_key=not names))
+            with progress(name, quiet=as_json):
+                checked.append(_check_file(name) if is_file else _check_session(name, sessions, store))
         except (OpenClawCtxError, OSError) as error:
             problems.append(complain(error))
-            code = max(code, _EXIT_NO_SESSION if isinstance(error, UnknownFormatError) else _EXIT_WRONG)
+            is_none = is_file and isinstance(error, UnknownFormatError | TranscriptFormatError)
+            code = max(code, _EXIT_NO_SESSION if is_none else _EXIT_WRONG)
     if not names and store.folder.is_dir():
-        index = verify_index(store)
-        checked.append(_Checked(name="(index)", format="index", entries=len(wanted), messages=0, findings=index))
+        with progress(_INDEX, quiet=as_json):
+            found = verify_index(store)
+        checked.append(_Checked(name=_INDEX, format="index", entries=len(sessions), messages=0, findings=found))
     if as_json:
         say_json({"checked": [_as_json(one) for one in checked], "errors": problems})
     elif checked:
@@ -84,13 +93,13 @@ def command(names: tuple[str, ...], as_json: bool, state_dir: Path | None) -> in
     return max(code, _EXIT_WRONG if any(one.count("error") for one in checked) else 0)
 
 
-def _check(name: str, store: FileStore, *, is_key: bool) -> _Checked:
-    if is_key or not means_file(name):
-        key = SessionKey(name) if is_key else store.find(name)
-        with closing(store.read(key)) as transcript:
-            path = transcript.path
-        return _check_own(name, path)
-    path = Path(name)
+def _check_session(name: str, sessions: Sequence[SessionInfo], store: FileStore) -> _Checked:
+    key = find_session(sessions, name, where=str(store.folder))
+    return _check_own(name, next(info.path for info in sessions if info.key == key))
+
+
+def _check_file(name: str) -> _Checked:
+    path = Path(os.path.realpath(name))  # a store follows no links; whoever names one means what it leads to
     return _check_own(name, path) if is_own(path) else _check_foreign(name, path)
 
 
@@ -114,19 +123,17 @@ def _check_foreign(name: str, path: Path) -> _Checked:
     key = SessionKey("verified")
     with tempfile.TemporaryDirectory(prefix="openclaw-ctx-verify-") as folder:
         store = FileStore(Path(folder))
-        info = store.create(key, tuple(lines_of(imported.messages)), header={"id": imported.session_id})
+        info = store.create(key, lines_of(imported.messages), header={"id": imported.session_id})
         with closing(store.read(key)) as transcript:
             findings += _differences(imported.messages, transcript.record())
-        # Pairs were checked above, by message.
-        findings += [
-            one for one in verify_file(info.path).findings if not one.code.startswith(("call-", "result-", "turn-"))
-        ]
+        findings += [one for one in verify_file(info.path).findings if not one.code.startswith(_OF_PAIRS)]
     return _Checked(
         name=name,
         format=imported.format,
         entries=len(imported.messages),
         messages=len(imported.messages),
         findings=findings,
+        unit="message",
     )
 
 
@@ -160,7 +167,7 @@ def _print(checked: Sequence[_Checked]) -> None:
         if one.findings:
             say(f"\n{clean_text(one.name)}")
         for finding in one.findings:
-            where = "" if finding.line is None else f"line {finding.line}: "
+            where = "" if finding.line is None else f"{one.unit} {finding.line}: "
             say(f"  {finding.level}: {where}{clean_text(finding.text)} [{finding.code}]")
         if one.unnamed:
             say(f"  and {one.unnamed:,} more")
