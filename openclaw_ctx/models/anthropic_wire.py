@@ -63,7 +63,7 @@ def request_to_wire(
     ]
     if cache:
         for blocks in (system, turns[-1]["content"] if turns else []):
-            if blocks and blocks[-1]["type"] != "thinking":
+            if blocks and "thinking" not in blocks[-1]["type"]:
                 blocks[-1]["cache_control"] = {"type": "ephemeral"}
     body: dict[str, JSON] = {"model": model, "messages": turns, "max_tokens": request.max_tokens or max_tokens}
     if system:

@@ -31,7 +31,9 @@ def load_package(name: str) -> ModuleType:
 
 def http_failures(sdk: Any) -> tuple[type[BaseException], ...]:
     """Return what the HTTP library below *sdk* raises, which is what a stream that is cut may come as."""
-    library = importlib.import_module(sdk.Timeout.__module__.partition(".")[0])
+    # Its name has changed, and may again; whose client the package's own is built on tells it.
+    bases = (base.__module__.partition(".")[0] for base in sdk.DefaultAsyncHttpxClient.__mro__)
+    library = importlib.import_module(next(name for name in bases if name.startswith("httpx")))
     return (library.RequestError, library.StreamError)
 
 
