@@ -151,12 +151,14 @@ class FakeClock:
         self.now = 0.0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._tickets = itertools.count()
+        self._fell_asleep = asyncio.Event()
 
     async def sleep(self, seconds: float) -> None:
         """Wait until the clock has moved on by *seconds*; not at all for none."""
         if seconds > 0:
             woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             heapq.heappush(self._sleepers, (self.now + seconds, next(self._tickets), woken))
+            self._fell_asleep.set()
             await woken
 
     def advance(self, seconds: float) -> None:
@@ -166,6 +168,12 @@ class FakeClock:
             *_, woken = heapq.heappop(self._sleepers)
             if not woken.done():
                 woken.set_result(None)
+
+    async def asleep(self, number: int = 1) -> None:
+        """Return once so many sleep, so that moving on will wake them."""
+        while self.sleepers < number:
+            self._fell_asleep.clear()
+            await self._fell_asleep.wait()
 
     @property
     def sleepers(self) -> int:

@@ -1,14 +1,15 @@
 """Clients of the local provider, by the language that they speak."""
 
 import importlib.util
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from openclaw_ctx.models import AnthropicModel, OpenAICompatibleModel
+from openclaw_ctx.models import AnthropicModel, ModelEvent, OpenAICompatibleModel
 from tests.models.provider import Provider
 
-__all__ = ["KEY", "LANGUAGES", "client"]
+__all__ = ["KEY", "LANGUAGES", "client", "gather"]
 
 KEY = "a-key-that-nobody-may-see-4711"
 
@@ -30,3 +31,9 @@ def client(language: str, provider: Provider, **more: Any) -> OpenAICompatibleMo
     if language == "openai":
         return OpenAICompatibleModel("gpt-test", base_url=f"{provider.url}/v1", **given)
     return AnthropicModel("claude-test", base_url=provider.url, **given)
+
+
+async def gather(stream: AsyncIterator[ModelEvent], into: list[ModelEvent]) -> None:
+    """Put every event of a stream into a list, which holds them also when the stream raises."""
+    async for event in stream:
+        into.append(event)  # noqa: PERF401 -- as said

@@ -84,6 +84,8 @@ class Provider:
     url: str = ""
     replies: list[Any] = attrs.Factory(list)
     requests: list[Request] = attrs.Factory(list)
+    asked: asyncio.Event = attrs.Factory(asyncio.Event)
+    """Set when a request has come."""
     hung_up: asyncio.Event = attrs.Factory(asyncio.Event)
     """Set when a caller that was left hanging has gone."""
 
@@ -96,6 +98,7 @@ class Provider:
         with contextlib.suppress(ConnectionError):
             request = await _read(reader)
             self.requests.append(request)
+            self.asked.set()
             refused = _refused(request)
             await self._send(Reply(*refused) if refused else self.replies.pop(0), reader, writer)
         writer.close()
@@ -212,35 +215,45 @@ def what_openai_refuses(body: Mapping[str, Any]) -> str | None:
     open_ids: list[str] = []
     seen: set[str] = set()
     for number, said in enumerate(body["messages"]):
-        where = f"messages[{number}]"
-        role, content = said["role"], said.get("content")
-        if role == "tool":
+        if said["role"] == "tool":
             if said["tool_call_id"] not in open_ids:
                 return "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
             open_ids.remove(said["tool_call_id"])
-            if not isinstance(content, str):
-                return f"Invalid type for '{where}.content': expected a string."
-            continue
-        if open_ids:
-            return (
-                "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
-                f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(open_ids)}"
-            )
-        if role not in {"user", "system", "assistant"}:
-            return f"Invalid value: '{role}'."
-        if role == "assistant" and content is None and not said.get("tool_calls"):
+        elif open_ids:
+            break
+        problem = _bad_message(said, f"messages[{number}]")
+        if problem:
+            return problem
+        ids = [call["id"] for call in said.get("tool_calls") or ()]
+        if seen & set(ids) or len(set(ids)) != len(ids):
+            return f"Duplicate ids in {ids}."
+        seen.update(ids)
+        open_ids += ids
+    if open_ids:
+        return (
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(open_ids)}"
+        )
+    return None
+
+
+def _bad_message(said: Mapping[str, Any], where: str) -> str | None:
+    content, calls = said.get("content"), said.get("tool_calls") or ()
+    match said["role"]:
+        case "tool" if not isinstance(content, str) or not content:
+            return f"Invalid type for '{where}.content': expected a string."
+        case "assistant" if content is None and not calls:
             return f"Invalid value for 'content': expected a string, got null. ({where})"
-        if role != "assistant" and not content:
+        case "user" | "system" if not content:
             return f"Invalid value for '{where}.content'."
-        for call in said.get("tool_calls") or ():
-            json.loads(call["function"]["arguments"])
-            if len(call["id"]) > 40:
-                return f"Invalid '{where}.tool_calls[0].id': string too long."
-            if call["id"] in seen:
-                return f"Duplicate id {call['id']}."
-            seen.add(call["id"])
-            open_ids.append(call["id"])
-    return "tool_call_ids did not have response messages" if open_ids else None
+        case "assistant" | "tool" | "user" | "system":
+            pass
+        case role:
+            return f"Invalid value: '{role}'."
+    for call in calls:
+        if len(call["id"]) > 40 or not isinstance(json.loads(call["function"]["arguments"]), dict):
+            return f"Invalid '{where}.tool_calls[0].id': string too long. Expected a string with maximum length 40."
+    return None
 
 
 # -- Anthropic -------------------------------------------------------------------------------------

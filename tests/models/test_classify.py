@@ -42,7 +42,7 @@ _OVERFLOWS = {
     "llama.cpp": "request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it",
     "llama.cpp-before": "the request exceeds the available context size. try increasing the context size",
     "chinese-1": "上下文过长",
-    "chinese-2": "错误：上下文超出限制",
+    "chinese-2": "错误, 上下文超出限制",
     "chinese-3": "上下文长度超过模型限制",
     "chinese-4": "输入超出最大上下文长度",
     "chinese-5": "请压缩上下文后重试",
@@ -188,9 +188,7 @@ def test_waiting_helps_as_long_as_the_request_fits_the_limit(limit, requested):
         pytest.param(_fail("x", None, happened="timeout"), "timeout", id="no-answer"),
         pytest.param(_fail("x", None, happened="connection"), "transient", id="no-connection"),
         pytest.param(_fail("The model `gpt-9` does not exist", 404), "other", id="404"),
-        pytest.param(
-            _fail("Reasoning is mandatory for this endpoint and cannot be disabled.", 400), "other", id="think"
-        ),
+        pytest.param(_fail("Reasoning is mandatory here and cannot be disabled.", 400), "other", id="think"),
         pytest.param(_fail("context window is too small: the minimum is 16000", 400), "other", id="too-small"),
         pytest.param(
             _fail("max_tokens is too large: 100000. This model supports at most 16384 completion tokens", 400),

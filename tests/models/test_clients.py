@@ -34,7 +34,7 @@ from openclaw_ctx.models import (
     UsageReported,
     as_complete,
 )
-from tests.models.clients import KEY, LANGUAGES, client
+from tests.models.clients import KEY, LANGUAGES, client, gather
 from tests.models.provider import (
     CutStream,
     Hang,
@@ -283,9 +283,7 @@ async def test_a_refusal_is_told_by_its_class(
     assert len(provider.requests) == 1
 
 
-async def test_an_overflow_has_the_providers_numbers_and_a_rate_limit_its_time(
-    provider: Provider, language: str
-) -> None:
+async def test_an_overflow_has_its_numbers_and_a_rate_limit_its_time(provider: Provider, language: str) -> None:
     """Read from the words and from the header."""
     provider.will(
         _error(language, 400, "prompt is too long: 203456 tokens > 200000 maximum", "invalid_request_error"),
@@ -340,12 +338,11 @@ async def test_a_stream_that_does_not_end_as_an_answer_is_a_failure_that_passes(
 ) -> None:
     """What has come is told until then; no answer is made of it."""
     provider.will(cut(_STREAMED[language]()))
-    found = []
+    found: list[ModelEvent] = []
 
     async with client(language, provider) as model:
         with pytest.raises(ModelTransientError) as caught:
-            async for item in model.stream(HELLO):
-                found.append(item)  # noqa: PERF401 -- kept when it raises
+            await gather(model.stream(HELLO), found)
 
     assert not any(isinstance(item, AnswerEnded) for item in found)
     assert caught.value.__context__ is None
@@ -396,8 +393,7 @@ async def test_cancelling_leaves_no_request_behind(provider: Provider, language:
 
     async with client(language, provider) as model:
         asking = asyncio.create_task(ask(model))
-        while not provider.requests:
-            await asyncio.sleep(0)
+        await provider.asked.wait()
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
@@ -416,8 +412,7 @@ async def test_a_signal_ends_a_request_and_nothing_else(
 
     async with client(language, provider) as model:
         asking = asyncio.create_task(ask(model, abort))
-        while not provider.requests:
-            await asyncio.sleep(0)
+        await provider.asked.wait()
         abort.fire("enough")
         with pytest.raises(AbortError, match="enough"):
             await asking
