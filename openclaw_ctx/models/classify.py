@@ -92,7 +92,12 @@ _OVERFLOW: Final = _any(
     # From the field, unknown to the reference system.
     r"(?:input|prompt) tokens exceeds? the (?:configured |maximum )?limit",
     r"length of (?:all )?(?:the )?messages\b.{0,20}? too long",
-    r"(?:only supports?|supports? (?:only|up to|at most)) (?:a )?[\d,.]+\s?[km]? ?(?:tokens? )?(?:of )?context",
+    r"(?:only supports?|only|up to|at most|limited to) (?:a )?[\d,.]+\s?[km]? ?(?:tokens? )?(?:of )?context",
+    r"context (?:window |length |size )?(?:is |of )?(?:only|up to|at most|limited to) [\d,.]+",
+    r"greater than the context length",
+    r"reduce the length of the messages",
+    r"(?:prompt|input) (?:is )?longer than\b",
+    r"total message size \d+ exceeds",
     r"上下文(?:过长|超出|长度超|太长)",
     r"超出最大上下文",
     r"请压缩上下文",

@@ -18,6 +18,7 @@ _SUMS: Final = tuple(
     for pattern in (
         # "input length and `max_tokens` exceed context limit: 179413 + 32768 > 200000", also "(i.e. A + B > C)"
         rf"input length(?: and `?max_tokens`?)? exceeds? (?:the )?context\b.{{0,20}}?{_N} \+ {_N} > {_N}",
+        rf"passed {_N} input tokens and requested {_N} output tokens",
         # Text Generation Inference: "Given: 5000 `inputs` tokens and 512 `max_new_tokens`"
         rf"given: {_N} `inputs` tokens and {_N} `max_new_tokens`",
     )
@@ -44,12 +45,15 @@ _LIMIT: Final = tuple(
     for pattern in (
         rf"{_N} \+ [\d,]+ > {_SIZE}",
         rf"(?:too long|allowed)\W{{0,3}}{_N}(?: tokens)?\s?> ?{_SIZE}",
+        rf"()context length is only {_SIZE}",
+        rf"()input length should be \[\d+, ?{_SIZE}",
         rf"()maximum (?:model )?(?:context|prompt|input) length(?: is| of)?\W{{0,3}}{_SIZE}",
+        rf"(){_SIZE} maximum context length",
         rf"()available context size \({_SIZE}",
         rf"()maximum number of (?:input )?tokens(?: allowed)?\W{{0,3}}{_SIZE}",
         rf"()token limit\s?:\s?{_SIZE}",
         rf"()limit of {_SIZE}",
-        rf"()(?:only supports?|supports? (?:only|up to|at most)) (?:a )?{_SIZE}",
+        rf"()(?:only supports?|(?:supports?|is|of) (?:only|up to|at most)|limited to) (?:a )?{_SIZE}",
     )
 )
 _PER_MINUTE: Final = re.compile(rf"\blimit:?\s{{1,3}}{_N}\b.{{0,80}}?\brequested:?\s{{1,3}}{_N}\b", re.IGNORECASE)

@@ -6,86 +6,20 @@ from hypothesis import strategies as st
 
 from openclaw_ctx.models import Failure, classify_failure, observed_tokens, token_limit
 from openclaw_ctx.models.figures import retry_after_seconds
-
-_OVERFLOWS = {
-    "request_too_large": "request_too_large",
-    "a-code-of-openai": "context_length_exceeded",
-    "context-length-exceeded": "Context length exceeded.",
-    "openai": "This model's maximum context length is 8192 tokens. However, you requested 10000 tokens "
-    "(9000 in the messages, 1000 in the completion).",
-    "anthropic": "prompt is too long: 203456 tokens > 200000 maximum",
-    "prompt-too-long": "Prompt too long",
-    "exceeds-model-context-window": "input exceeds model context window",
-    "kimi": "Invalid request: Your request exceeded model token limit: 262144 (requested: 280000)",
-    "request-exceeds-the-maximum-size": "Request exceeds the maximum size",
-    "context-overflow-colon": "Context overflow: prompt too large for the model.",
-    "exceed-context-limit": "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
-    "exceeds-the-models-maximum-context": "the request exceeds the model's maximum context",
-    "context_window_exceeded": "context_window_exceeded",
-    "google": "INVALID_ARGUMENT: the maximum number of tokens allowed is 1048576",
-    "input-exceeds": "input exceeds what fits: the maximum number of tokens is 4096",
-    "request-size-and-window": "request size exceeds the model's context window",
-    "request-size-and-length": "request size exceeds context length",
-    "out-of-room": "The context window of this model ran out of room",
-    "out-of-space": "context window: ran out of space",
-    "max-tokens-and-context": "max_tokens of 5000 would exceed the context",
-    "input-length-and-context": "the input length would exceed the context",
-    "413-too-large": "413 Request Entity Too Large",
-    "gemini": "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
-    "gemini-without-numbers": "input token count exceeds the maximum number of input tokens",
-    "bedrock": "Input is too long for requested model.",
-    "input-too-long": "input is too long for this model",
-    "maximum-number": "Input exceeds the maximum number of tokens",
-    "max-tokens-allowed": "tokens in request more than max tokens allowed",
-    "ollama": "ollama error: context length exceeded",
-    "total-tokens": "Total tokens 5000 exceeds the limit of 4096",
-    "llama.cpp": "request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it",
-    "llama.cpp-before": "the request exceeds the available context size. try increasing the context size",
-    "chinese-1": "上下文过长",
-    "chinese-2": "错误, 上下文超出限制",
-    "chinese-3": "上下文长度超过模型限制",
-    "chinese-4": "输入超出最大上下文长度",
-    "chinese-5": "请压缩上下文后重试",
-    "loose-overflow": "the context would overflow",
-    "loose-window": "invalid params, context window exceeds limit (2013)",
-    "loose-prompt": "Prompt exceeds max length",
-    "loose-request": "request has more context than the limit",
-    "openai-responses": "Your input exceeds the context window of this model. Please adjust your input and try again.",
-    "copilot": "prompt token count of 130000 exceeds the limit of 128000",
-    "xai": "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
-    "dashscope": "Range of input length should be [1, 129024]",
-}
-
-_FIELD_OVERFLOWS = {
-    "configured-limit": "Input tokens exceed the configured limit of 272000 tokens. "
-    "Your messages resulted in 509178 tokens.",
-    "sum-without-marks": "input length and max_tokens exceed context limit: 179413 + 32768 > 200000",
-    "input-length": "Input length (265330) exceeds model's maximum context length (262144).",
-    "all-messages": "The total length of all messages is too long.",
-    "bare-code": "context_overflow",
-}
-
-_RATES = {
-    "tpd": "request reached organization TPD rate limit, current: 1506556, limit: 1500000",
-    "throttling": "ThrottlingException: Too many tokens, please wait",
-    "tpm": "Too many tokens per minute",
-    "openai": "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 28000, Requested 3000. "
-    "Please try again in 2s.",
-    "requests": "Rate limit reached for requests per min (RPM): Limit 3, Used 3, Requested 1.",
-}
+from tests.models.wordings import FIELD_OVERFLOWS, OVERFLOWS, RATES
 
 
 def _fail(text: str, status: int | None = 400, **more: object) -> Failure:
     return Failure(text=text, status=status, **more)
 
 
-@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in _OVERFLOWS.items()])
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in OVERFLOWS.items()])
 def test_an_overflow_is_known_in_every_wording_of_the_reference_system(text):
     """Definite substrings, pairs, providers' patterns, the Chinese phrases, and the loose ones."""
     assert classify_failure(_fail(text)) == "overflow"
 
 
-@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in _FIELD_OVERFLOWS.items()])
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in FIELD_OVERFLOWS.items()])
 @pytest.mark.parametrize("status", [400, 413, 500, 200])
 def test_an_overflow_is_known_in_wordings_that_slipped_through(text, status):
     """From the field; whatever status they came with."""
@@ -98,6 +32,8 @@ def test_an_overflow_is_known_in_wordings_that_slipped_through(text, status):
         "The model supports only 256K context, upgrade your plan for more.",
         "This plan only supports 256K context",
         "supports up to 262,144 tokens of context",
+        "Your plan is limited to 256K context.",
+        "The context window is limited to 262144 tokens on your plan",
     ],
 )
 def test_a_401_that_speaks_of_the_context_is_an_overflow(text):
@@ -106,7 +42,7 @@ def test_a_401_that_speaks_of_the_context_is_an_overflow(text):
     assert classify_failure(_fail("Unauthorized", 401)) == "auth"
 
 
-@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in _RATES.items()])
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in RATES.items()])
 @pytest.mark.parametrize("status", [429, 400, 413])
 def test_a_limit_per_time_is_no_overflow(text, status):
     """It is waited for, and nothing is compacted."""
@@ -196,6 +132,16 @@ def test_waiting_helps_as_long_as_the_request_fits_the_limit(limit, requested):
             id="answer-too-long",
         ),
         pytest.param(_fail("Unsupported parameter: 'temperature'", 400), "other", id="parameter"),
+        pytest.param(
+            _fail("Invalid max_tokens value, the valid range of max_tokens is [1, 393216]", 400), "other", id="range"
+        ),
+        pytest.param(
+            _fail(
+                "This request would exceed the rate limit for your organization of 20,000 input tokens per minute.", 429
+            ),
+            "rate_limit",
+            id="anthropic-per-minute",
+        ),
     ],
 )
 def test_what_else_there_is(failure, kind):
@@ -208,24 +154,30 @@ def test_what_else_there_is(failure, kind):
     [
         ("prompt is too long: 203,456 tokens > 200,000 maximum", 203_456, 200_000),
         ("prompt is too long: 5000, model maximum context length: 4096", 5000, 4096),
-        (_OVERFLOWS["openai"], 10_000, 8192),
-        (_OVERFLOWS["kimi"], 280_000, 262_144),
-        (_FIELD_OVERFLOWS["configured-limit"], 509_178, 272_000),
-        (_FIELD_OVERFLOWS["sum-without-marks"], 179_413 + 32_768, 200_000),
-        (_OVERFLOWS["exceed-context-limit"], 210_000, 200_000),
+        (OVERFLOWS["openai"], 10_000, 8192),
+        (OVERFLOWS["kimi"], 280_000, 262_144),
+        (FIELD_OVERFLOWS["configured-limit"], 509_178, 272_000),
+        (FIELD_OVERFLOWS["sum-without-marks"], 179_413 + 32_768, 200_000),
+        (OVERFLOWS["exceed-context-limit"], 210_000, 200_000),
         ("input length and max_tokens exceed context limit (i.e. 190000 + 20000 > 200000)", 210_000, 200_000),
         ("input length and max_tokens exceed context limit (i.e 190000 + 20000 > 200000)", 210_000, 200_000),
-        (_FIELD_OVERFLOWS["input-length"], 265_330, 262_144),
-        (_OVERFLOWS["llama.cpp"], 5000, 4096),
-        (_OVERFLOWS["gemini"], 1_200_000, 1_048_576),
-        (_OVERFLOWS["xai"], 537_812, 131_072),
-        (_OVERFLOWS["copilot"], 130_000, 128_000),
+        (FIELD_OVERFLOWS["input-length"], 265_330, 262_144),
+        (OVERFLOWS["llama.cpp"], 5000, 4096),
+        (OVERFLOWS["gemini"], 1_200_000, 1_048_576),
+        (OVERFLOWS["xai"], 537_812, 131_072),
+        (OVERFLOWS["copilot"], 130_000, 128_000),
         ("The model supports only 256K context", None, 256_000),
         (
             "This model's maximum context length is 4096 tokens. However, your request has 5000 input tokens.",
             5000,
             4096,
         ),
+        (FIELD_OVERFLOWS["vllm"], 131_073, 131_072),
+        (FIELD_OVERFLOWS["vllm-at-least"], 262_145, 262_144),
+        (FIELD_OVERFLOWS["openrouter"], 284_283, 262_144),
+        (FIELD_OVERFLOWS["mistral"], 40_000, 32_768),
+        (FIELD_OVERFLOWS["kimi-in-bytes"], None, None),
+        (OVERFLOWS["dashscope"], None, 129_024),
         ("context_length_exceeded", None, None),
         ("prompt is too long: 0 tokens > 0 maximum", None, None),
     ],

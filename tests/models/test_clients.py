@@ -51,6 +51,7 @@ from tests.models.provider import (
     openai_error,
     tool_use,
 )
+from tests.models.wordings import FIELD_OVERFLOWS, OVERFLOWS, RATES
 
 pytestmark = pytest.mark.parametrize("language", LANGUAGES)
 
@@ -281,6 +282,22 @@ async def test_a_refusal_is_told_by_its_class(
     assert error.provider == language
     assert error.model in {"gpt-test", "claude-test"}
     assert len(provider.requests) == 1
+
+
+async def test_every_wording_is_known_in_a_real_answer(provider: Provider, language: str) -> None:
+    """As the body of a 400, and of a 429 for what waits."""
+    too_long = [*OVERFLOWS.values(), *FIELD_OVERFLOWS.values()]
+    provider.will(*(_error(language, 400, said, "invalid_request_error") for said in too_long))
+    provider.will(*(_error(language, 429, said, "rate_limit_error") for said in RATES.values()))
+    kinds = []
+
+    async with client(language, provider) as model:
+        for _ in (*too_long, *RATES):
+            with pytest.raises(ModelError) as caught:
+                await model.complete(HELLO)
+            kinds.append(type(caught.value))
+
+    assert kinds == [ContextOverflowError] * len(too_long) + [RateLimitedError] * len(RATES)
 
 
 async def test_an_overflow_has_its_numbers_and_a_rate_limit_its_time(provider: Provider, language: str) -> None:
