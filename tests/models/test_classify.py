@@ -52,6 +52,7 @@ def test_a_limit_per_time_is_no_overflow(text, status):
 def test_a_413_that_speaks_of_tokens_per_minute_is_waited_for():
     """The status alone would be an overflow."""
     assert classify_failure(_fail("Request too large for the limit of tokens per minute", 413)) == "rate_limit"
+    assert classify_failure(_fail("request_too_large: over the limit of tokens per minute", 413)) == "rate_limit"
     assert classify_failure(_fail("Request Entity Too Large", 413)) == "overflow"
     assert classify_failure(_fail("", 413)) == "overflow"
 

@@ -6,8 +6,11 @@ import sys
 
 import pytest
 
-from openclaw_ctx.models import AnthropicModel, OpenAICompatibleModel
+from openclaw_ctx.contract import UserMessage
+from openclaw_ctx.models import AnthropicModel, ModelRequest, OpenAICompatibleModel
 from openclaw_ctx.models.failures import failure_from_body
+from tests.models.clients import KEY, LANGUAGES, client
+from tests.models.provider import Reply, message
 
 
 @pytest.mark.parametrize("kind,name", [(OpenAICompatibleModel, "openai"), (AnthropicModel, "anthropic")])
@@ -17,6 +20,22 @@ def test_a_missing_package_is_named_with_the_command_that_brings_it(kind, name, 
 
     with pytest.raises(ImportError, match=rf"pip install 'openclaw-ctx\[{name}\]'"):
         kind("m")
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+async def test_a_token_of_the_environment_does_for_anthropics_key(language, provider, monkeypatch):
+    """An argument goes before it, as it goes before the key."""
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "the-token-of-the-environment")
+    provider.will(*(Reply(message({"type": "text", "text": "Hello."})) for _ in range(2)))
+    request = ModelRequest(messages=[UserMessage(content="Hello?")])
+
+    async with client(language, provider, api_key=None) as model, client(language, provider) as other:
+        await model.complete(request)
+        await other.complete(request)
+
+    first, second = (asked.headers for asked in provider.requests)
+    assert first["authorization"] == "Bearer the-token-of-the-environment"
+    assert KEY in (second.get("x-api-key") or second["authorization"])
 
 
 def test_the_room_loads_no_package_of_a_provider():

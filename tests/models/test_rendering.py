@@ -303,6 +303,16 @@ def test_a_conversation_of_calls_in_anthropics_words():
     ]
 
 
+def test_a_tool_that_gave_nothing_back_is_said_to_have_given_nothing():
+    """Its call needs an answer, and no provider takes an empty one."""
+    empty = ToolResultMessage(tool_call_id="a", content=[TextBlock(text="")])
+
+    openai, anthropic = _openai(_calls("a"), empty)[0]["messages"], _anthropic(_calls("a"), empty)[0]["messages"]
+
+    assert openai[1]["content"] == "(no output)"
+    assert anthropic[2]["content"][0]["content"] == [{"type": "text", "text": "(no output)"}]
+
+
 def test_a_picture_that_a_tool_gave_back_follows_the_results_at_openai():
     """A result there is text, and no message may stand between the results."""
     picture = ToolResultMessage(tool_call_id="a", tool_name="look", content=[PICTURE])
