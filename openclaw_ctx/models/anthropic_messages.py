@@ -78,6 +78,12 @@ class AnthropicModel(ProviderModel):
         return body, MessageReader(provider=self.provider, model=name, left_out=left_out)
 
     async def _create(self, body: dict[str, JSON], *, stream: bool) -> Any:
-        named = {key: body[key] for key in ("model", "messages", "max_tokens")}
-        further = {key: value for key, value in body.items() if key not in named}
-        return await self._client.messages.create(**named, stream=stream, extra_body={**further, **self._options})
+        # The package walks typed arguments field by field, in the loop. What is in extra_body goes as it is, in the
+        # place of what the arguments say.
+        return await self._client.messages.create(
+            model=body["model"],
+            messages=[],
+            max_tokens=body["max_tokens"],
+            stream=stream,
+            extra_body={**body, **self._options},
+        )

@@ -84,10 +84,10 @@ class OpenAICompatibleModel(ProviderModel):
         return body, ChatReader(provider=self.provider, model=name, left_out=left_out)
 
     async def _create(self, body: dict[str, JSON], *, stream: bool) -> Any:
-        named = {key: body[key] for key in ("model", "messages")}
-        further = {key: value for key, value in body.items() if key not in named}
         if stream and self._stream_usage:
-            further["stream_options"] = {"include_usage": True}
+            body["stream_options"] = {"include_usage": True}
+        # The package walks typed arguments field by field: a quarter of a second for a thousand messages, in the
+        # loop. What is in extra_body goes as it is, in the place of what the arguments say.
         return await self._client.chat.completions.create(
-            **named, stream=stream, extra_body={**further, **self._options}
+            model=body["model"], messages=[], stream=stream, extra_body={**body, **self._options}
         )
