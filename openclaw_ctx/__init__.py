@@ -174,6 +174,7 @@ __getattr__, __dir__, __all__ = open_door(
             "ArchiveReason",
             "FileStore",
             "History",
+            "MemoryStore",
             "Rotation",
             "SessionInfo",
             "SessionStore",

@@ -13,6 +13,7 @@ For people who bring their own loop::
 import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Final, get_args
 
@@ -31,13 +32,14 @@ from openclaw_ctx.contract import (
     Message,
     SessionId,
     SessionKey,
+    SystemMessage,
     UserMessage,
 )
 from openclaw_ctx.errors import SessionBusyError, SessionClosedError
 from openclaw_ctx.host import Answer, CheckedPrompt, Guard, InvalidResult, check_prompt, require_host
 from openclaw_ctx.log import get_logger
 from openclaw_ctx.tokens import TokenCounter
-from openclaw_ctx.transcript import History, Rotation, SessionInfo, SessionStore, Transcript
+from openclaw_ctx.transcript import History, Rotation, SessionInfo, SessionStore, Transcript, repair_messages
 
 from .answers import CompactedContext, EndedTurn, Prompt
 from .courier import Courier
@@ -109,6 +111,7 @@ class Session:
         self._running = 0
         # What every prompt carries besides messages: the last assemble's, for calls that are not told.
         self._overhead = 0
+        self._repaired: tuple[str, ...] = ()
         self._busy = asyncio.Lock()
 
     @property
@@ -180,6 +183,7 @@ class Session:
             )
         made = self._prompt(answer, system_prompt, overhead=overhead, budget=budget)
         self._store.note_tokens(self.key, made.estimated_tokens)
+        self._tell_repairs(made)
         return made
 
     async def end_turn(self, *, is_heartbeat: bool = False, budget: int | None = None) -> EndedTurn:
@@ -381,6 +385,13 @@ class Session:
             context_projection=result.context_projection,
         )
 
+    def _tell_repairs(self, prompt: Prompt) -> None:
+        # A hole in the history is mended at every prompt, and told once.
+        if prompt.repairs != self._repaired:
+            self._repaired = prompt.repairs
+            if prompt.repairs:
+                _log.info("prompt.repaired", session=self.key, engine=prompt.engine, repairs=list(prompt.repairs))
+
     def _check_compaction(self, result: CompactResult) -> CompactResult:
         made = result.result
         kept = made.first_kept_entry_id if made is not None else None
@@ -397,8 +408,7 @@ class Session:
             return result
         if self.transcript.boundary_id != boundary:
             return result
-        kept = self._tokens_from(made.first_kept_entry_id)
-        after = self._count(CompactionSummaryMessage(summary=made.summary)) + kept
+        after = self._count.total(self._context_after(made.summary, made.first_kept_entry_id))
         if after >= before:
             reason = "the summary is not smaller than what it replaces"
             return CompactResult(ok=False, compacted=False, reason=reason)
@@ -410,15 +420,17 @@ class Session:
         )
         return attrs.evolve(result, result=attrs.evolve(made, tokens_before=before, tokens_after=after))
 
-    def _tokens_from(self, entry_id: EntryId | None) -> int:
-        if entry_id is None:
-            return 0
-        tokens = 0
-        for message in reversed(self.transcript.history):
-            tokens += self._count(message)
-            if message.entry_id == entry_id:
+    def _context_after(self, summary: str, kept_from: EntryId | None) -> Sequence[Message]:
+        """Return what a prompt would hold behind a compaction, repaired as a prompt is."""
+        history = self.transcript.history
+        kept: list[Message] = []
+        for message in reversed(history) if kept_from is not None else ():
+            kept.append(message)
+            if message.entry_id == kept_from:
                 break
-        return tokens
+        opening = takewhile(lambda message: isinstance(message, SystemMessage), history[: len(history) - len(kept)])
+        made = CompactionSummaryMessage(summary=summary)
+        return repair_messages((*opening, made, *reversed(kept))).messages
 
 
 async def open_transcript(store: SessionStore, key: SessionKey, *, timeout_seconds: float, cwd: str) -> Transcript:

@@ -1,12 +1,15 @@
 """A group of commands that are imported when they are asked for."""
 
 import importlib
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
 __all__ = ["LazyGroup"]
+
+_EXIT_USAGE = 2
 
 
 class LazyGroup(click.Group):
@@ -20,6 +23,14 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._modules = modules
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse them; where there are none, show the help, which is a usage error."""
+        if not args and not ctx.resilient_parsing:
+            # click raises the help as an error's message, and messages are printed on one line.
+            click.echo(ctx.get_help(), file=sys.stderr)
+            ctx.exit(_EXIT_USAGE)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's
         """Return the names, in their order."""

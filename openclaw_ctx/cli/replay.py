@@ -1,7 +1,6 @@
 """``openclaw-ctx replay``: what an engine would have made of a recorded session."""
 
 import asyncio
-import importlib.metadata
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,8 +20,9 @@ from openclaw_ctx.replay import REPORT_MARK, Replay, render, render_report, repl
 from openclaw_ctx.replay import Progress as Report
 from openclaw_ctx.replay import as_json as data_of
 from openclaw_ctx.transcript import replace_file
-from openclaw_ctx.transcript.importers import ENTRY_POINT_GROUP, FORMATS, import_session
+from openclaw_ctx.transcript.importers import FORMATS, import_session
 
+from .formats import check_format
 from .options import TOKENS, config_option, engine_id, json_option, state_option
 from .speech import complain, say, say_json, warn
 
@@ -83,7 +83,7 @@ def command(
     replay failed, 2 usage or configuration, 3 a file is no session that is
     known, 129 its terminal was closed, 130 interrupted, 143 terminated.
     """  # noqa: D301 -- click keeps the lines below a real backspace
-    _check_format(format_)
+    check_format(format_)
     if report is not None:
         _check_report(report)
     configure_console(verbose=verbose)
@@ -161,18 +161,6 @@ def _progress(name: str, runs: int, *, quiet: bool) -> Iterator[Report | None]:
             )
 
         yield progress
-
-
-def _check_format(name: str) -> None:
-    if name == "auto" or name in FORMATS:
-        return
-    try:
-        offered = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP).names
-    except Exception:  # noqa: BLE001 -- somebody's broken metadata, which the importers read one by one
-        return
-    if name not in offered:
-        problem = f"{name!r} is none of auto, {', '.join(sorted({*FORMATS, *offered}))}."
-        raise click.BadParameter(problem, param_hint="--format")
 
 
 def _check_report(path: Path) -> None:

@@ -13,7 +13,8 @@ __all__ = ["clean_text", "complain", "say", "say_json", "warn"]
 _LONGEST_LINE = 2_000
 
 
-_PLAIN = re.compile(r"[a-z0-9_.:-]{0,64}", re.ASCII)
+# No secret is so short, and none so long has no digit.
+_PLAIN = re.compile(r"[a-z0-9_.:-]{0,16}|[a-z_.:-]{0,64}", re.ASCII)
 
 
 def clean_text(text: str, *, limit: int = 500) -> str:

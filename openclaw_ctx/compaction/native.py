@@ -6,6 +6,7 @@ one that would not make the context smaller is not written.
 """
 
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Final
 
 from openclaw_ctx.contract import (
@@ -14,10 +15,11 @@ from openclaw_ctx.contract import (
     CompactionSummaryMessage,
     CompactResult,
     Message,
+    SystemMessage,
     UserMessage,
 )
 from openclaw_ctx.models import HEADING, summarize_extractively
-from openclaw_ctx.transcript import Transcript
+from openclaw_ctx.transcript import Transcript, repair_messages
 
 from .planner import plan_cut
 
@@ -73,14 +75,15 @@ def compact_transcript(
         keep = min(keep, int(token_budget * _KEEP_SHARE))
         room = min(room, int(token_budget * _SUMMARY_SHARE) * _CHARS_PER_TOKEN)
     cut = plan_cut(history, keep=keep, count=count)
-    folded = history[:cut]
+    stay = list(takewhile(lambda message: isinstance(message, SystemMessage), history[:cut]))
+    folded = history[len(stay) : cut]
     if all(isinstance(message, CompactionSummaryMessage) for message in folded):
         return CompactResult(ok=True, compacted=False, reason="nothing to compact")
     if room < len(HEADING):
         return CompactResult(ok=False, compacted=False, reason="the budget leaves no room for a summary")
     summary = summarize_extractively(folded, max_chars=room, focus=focus)
-    stays = sum(map(count, history[cut:]))
-    after = stays + count(CompactionSummaryMessage(summary=summary))
+    seen = repair_messages((*stay, CompactionSummaryMessage(summary=summary), *history[cut:])).messages
+    after = sum(map(count, seen))
     if after >= before:
         return CompactResult(ok=False, compacted=False, reason="the summary is not smaller than what it replaces")
     kept = history[cut].entry_id if cut < len(history) else None

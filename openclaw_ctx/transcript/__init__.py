@@ -1,19 +1,19 @@
 """What a session is on disk, and how to read other programs' sessions."""
 
 from .entry import Entry, decode_json, encode_json
-from .file_store import FileStore
 from .header import new_session_id
 from .history import History
 from .lines import Line, lines_as_read, lines_of
 from .lock import WriterLock
-from .memory_store import MemoryStore
 from .pairing import PairRepair, pairs_are_whole, repair_pairs
 from .paths import make_private_folder, replace_file, safe_name
 from .repair import Repair, repair_message, repair_messages
 from .rewrite import rewrite
-from .store import Archive, ArchiveReason, Rotation, SessionInfo, SessionStore
+from .stores.file_store import FileStore
+from .stores.memory_store import MemoryStore
+from .stores.store import Archive, ArchiveReason, Rotation, SessionInfo, SessionStore
+from .stores.whole_file import header_of
 from .transcript import Transcript
-from .whole_file import header_of
 
 __all__ = [
     "Archive",

@@ -1,31 +1,20 @@
 """A session in forms for others: as it is, as messages, or to be read."""
 
 import json
-import re
+import math
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
-from openclaw_ctx.contract import (
-    AssistantMessage,
-    BashExecutionMessage,
-    BranchSummaryMessage,
-    CompactionSummaryMessage,
-    Message,
-    ToolResultMessage,
-    message_to_wire,
-)
+from openclaw_ctx.contract import JSON, CompactionSummaryMessage, Message, message_to_wire
 
-from .entry import encode_json
+from .entry import decode_json, encode_json
+from .markdown import UNSEEN, heading, section
 from .transcript import Transcript
 
-__all__ = ["FORMATS", "export"]
+__all__ = ["FORMATS", "conversation", "export", "plain_json"]
 
-_TICKS: Final = re.compile(r"`{3,}")
-_HTML: Final = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
-# What would make a heading of somebody's line, or end the page's own structure.
-_STRUCTURE: Final = re.compile(r"^(\s{0,3})(#{1,6}\s|=+\s*$|-+\s*$)", re.MULTILINE)
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_DEEPEST: Final = 200
+_HEADER_BYTES: Final = 1 << 20
 
 
 def export(transcript: Transcript, form: str) -> Iterator[bytes]:
@@ -34,85 +23,90 @@ def export(transcript: Transcript, form: str) -> Iterator[bytes]:
 
     Args:
         transcript: Open, for reading or writing.
-        form: ``jsonl``: its header and every line of every branch as they are;
-            ``json``: the messages of the active branch, summarised ones too, as
-            an array; ``markdown``: these to be read, with foreign HTML and
-            control characters made harmless.
+        form: ``jsonl``: its header and every line of every branch, byte for
+            byte; what is no line of a transcript is left out. ``json``: the messages
+            of the active branch, summarised ones too, as an array, with what nobody
+            would see as escapes. ``markdown``:
+            these and the summaries, to be read; nothing in a message can end its section,
+            load a picture or be taken for a heading or HTML.
     """
     return FORMATS[form](transcript)
 
 
+def conversation(transcript: Transcript, *, last: int | None = None) -> Iterator[Message]:
+    """
+    Yield what was said on the active branch, oldest first, with its summary where a compaction stands.
+
+    Args:
+        transcript: Open; read whole.
+        last: At most so many, of the end; summaries count too.
+    """
+    steps = [entry for entry in transcript.active_branch() if entry.is_message or entry.type == "compaction"]
+    record = transcript.record()
+    if last is not None:
+        steps = steps[-last:]
+    messages = iter(record[len(record) - sum(entry.is_message for entry in steps) :])
+    return (
+        next(messages) if entry.is_message else CompactionSummaryMessage(summary=entry.summary or "", entry_id=entry.id)
+        for entry in steps
+    )
+
+
+def plain_json(value: JSON) -> JSON:
+    """
+    Return *value* as every JSON reader takes it: numbers that JSON has not as ``null``, and no depth that breaks one.
+
+    Lone surrogates stay, for an ASCII encoder to escape.
+    """
+    return _plain(value, _DEEPEST)
+
+
+def _plain(value: Any, depth: int) -> JSON:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, depth - 1) for key, item in value.items()} if depth else "(nested too deeply)"
+    if isinstance(value, list | tuple):
+        return [_plain(item, depth - 1) for item in value] if depth else "(nested too deeply)"
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
 def _as_jsonl(transcript: Transcript) -> Iterator[bytes]:
-    yield encode_json(dict(transcript.header)) + b"\n"
+    yield _header_line(transcript) + b"\n"
     for line in transcript.lines():
         yield line + b"\n"
+
+
+def _header_line(transcript: Transcript) -> bytes:
+    """Return the first line as it is in the file; where that is not the header, the header."""
+    header = transcript.header
+    try:
+        with transcript.path.open("rb") as file:
+            line = file.readline(_HEADER_BYTES).removesuffix(b"\n")
+        if decode_json(line) == header:
+            return line
+    except (OSError, ValueError):
+        pass  # no file of its own, or a damaged one
+    return encode_json(dict(header))
 
 
 def _as_json(transcript: Transcript) -> Iterator[bytes]:
     yield b"["
     for number, message in enumerate(transcript.record()):
-        yield (b",\n" if number else b"\n") + encode_json(message_to_wire(message))
+        yield (b",\n" if number else b"\n") + _encoded(message_to_wire(message))
     yield b"\n]\n"
+
+
+def _encoded(value: JSON) -> bytes:
+    # Controls stand within strings only, where JSON has an escape for each.
+    return UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], encode_json(plain_json(value)).decode()).encode()
 
 
 def _as_markdown(transcript: Transcript) -> Iterator[bytes]:
     title = transcript.name or str(transcript.header.get("sessionKey") or transcript.session_id)
-    yield f"# {_plain(title)}\n".encode()
-    for message in transcript.record():
-        yield "".join(_section(message)).encode("utf-8", "replace")
-
-
-def _section(message: Message) -> Iterator[str]:
-    stamp = getattr(message, "timestamp", None)
-    yield f"\n## {_plain(_speaker(message))}{'' if stamp is None else f' · {_time_of(stamp)}'}\n"
-    if isinstance(message, BashExecutionMessage):
-        yield _fenced(f"$ {message.command}\n{message.output}")
-    elif isinstance(message, CompactionSummaryMessage | BranchSummaryMessage):
-        yield f"\n{_plain(message.summary)}\n"
-    elif isinstance(message, ToolResultMessage):
-        yield _fenced(message.text)
-    elif message.text:
-        yield f"\n{_plain(message.text)}\n"
-    if isinstance(message, AssistantMessage):
-        for call in message.tool_calls:
-            arguments = json.dumps(call.arguments, default=str, ensure_ascii=False, indent=2)
-            yield f"\nCalls `{_inline(call.name)}`:\n{_fenced(arguments)}"
-
-
-def _speaker(message: Message) -> str:
-    if isinstance(message, ToolResultMessage):
-        return f"Result of {message.tool_name or 'a tool'}{', an error' if message.is_error else ''}"
-    return {
-        "user": "User",
-        "assistant": "Assistant",
-        "system": "System",
-        "compactionSummary": "Summary",
-        "branchSummary": "Summary of another branch",
-        "bashExecution": "Command",
-    }.get(str(getattr(message, "role", "")), "Other")
-
-
-def _plain(text: str) -> str:
-    """Return text that is text in Markdown and HTML, whatever stands in it; code fences of its own stay."""
-    escaped = _CONTROL.sub("�", text).translate(_HTML)
-    return _STRUCTURE.sub(r"\1\\\2", escaped)
-
-
-def _inline(text: str) -> str:
-    return _CONTROL.sub("�", text).replace("`", "'").replace("\n", " ")
-
-
-def _fenced(text: str) -> str:
-    ticks = max((len(found) for found in _TICKS.findall(text)), default=2) + 1
-    fence = "`" * ticks
-    return f"\n{fence}\n{_CONTROL.sub('�', text)}\n{fence}\n"
-
-
-def _time_of(milliseconds: float) -> str:
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (OverflowError, ValueError, OSError):
-        return "at no time that a calendar has"
+    yield f"# {heading(title)}\n".encode()
+    for message in conversation(transcript):
+        yield "".join(section(message)).encode()
 
 
 FORMATS: Final[Mapping[str, Callable[[Transcript], Iterator[bytes]]]] = {

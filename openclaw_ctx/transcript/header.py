@@ -23,7 +23,6 @@ def new_header(
     cwd: str | None = None,
     key: SessionKey | None = None,
     parent: str | None = None,
-    parent_bytes: int | None = None,
     forked_from: SessionKey | None = None,
 ) -> dict[str, JSON]:
     """
@@ -34,7 +33,6 @@ def new_header(
         cwd: The folder that the session works in; the process's by default.
         key: The session key, by which an index is made again that was lost.
         parent: The transcript that this one goes on from.
-        parent_bytes: Its size, for a rotation: one that has grown since was gone on in instead.
         forked_from: The key of the session that this one branches off.
     """
     folder = os.getcwd() if cwd is None else cwd  # noqa: PTH109 -- text goes into the header
@@ -46,7 +44,6 @@ def new_header(
         "cwd": folder,
         **({} if key is None else {"sessionKey": key}),
         **({} if parent is None else {"parentSession": parent}),
-        **({} if parent_bytes is None else {"parentBytes": parent_bytes}),
         **({} if forked_from is None else {"forkedFrom": forked_from}),
     }
 

@@ -13,14 +13,14 @@ import attrs
 
 from openclaw_ctx.contract import AssistantMessage, Block, Message, TextBlock, ToolCallBlock, ToolResultMessage
 
-__all__ = ["PairRepair", "pairs_are_whole", "repair_pairs"]
+__all__ = ["CUT_OFF", "PairRepair", "pairs_are_whole", "repair_pairs"]
 
 MISSING_RESULT: Final = "The result of this tool call is missing from the history."
 MAX_ID_CHARS: Final = 64
 """The shortest limit among providers for a tool call's id."""
 
-# Such a reply was cut off: its calls never ran, and wait for nothing.
-_CUT_OFF: Final = frozenset({"error", "aborted"})
+CUT_OFF: Final = frozenset({"error", "aborted"})
+"""Why a reply stopped that was cut off: its calls never ran, and wait for nothing."""
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +64,7 @@ def pairs_are_whole(messages: Sequence[Message]) -> bool:
         asked = _fresh_calls(message, seen)
         if asked is None:
             return False
-        if message.stop_reason in _CUT_OFF:
+        if message.stop_reason in CUT_OFF:
             optional = asked
         else:
             open_ids = asked
@@ -140,7 +140,7 @@ class _Repairer:
                 place, answer = waiting.pop(found)
                 self._counts["moved"] += place > directly
                 answers.append(_named(answer, block, fresh))
-            elif call.stop_reason not in _CUT_OFF:
+            elif call.stop_reason not in CUT_OFF:
                 answers.append(_missing(block, fresh))
                 self._counts["added"] += 1
             content.append(block if fresh == block.id else attrs.evolve(block, id=fresh))

@@ -23,7 +23,7 @@ from openclaw_ctx.contract import (
     UserMessage,
 )
 
-from .pairing import _CUT_OFF, MAX_ID_CHARS, PairRepair, repair_pairs
+from .pairing import CUT_OFF, MAX_ID_CHARS, PairRepair, repair_pairs
 
 __all__ = ["CONTINUE", "NO_OUTPUT", "Repair", "repair_message", "repair_messages"]
 
@@ -133,7 +133,7 @@ def _are_in_order(messages: Sequence[Any]) -> bool:  # noqa: C901, PLR0912 -- ca
         elif optional:
             optional = set()
         if kind is AssistantMessage:
-            asked = optional if message.stop_reason in _CUT_OFF else open_ids
+            asked = optional if message.stop_reason in CUT_OFF else open_ids
             if not _is_reply(message.content, seen, asked):
                 return False
         elif kind in _WITH_CONTENT:

@@ -22,8 +22,9 @@ from openclaw_ctx.contract import (
     message_from_wire,
 )
 
-from .entry import Entry, encode_json, read_entry
+from .entry import Entry, encode_json, message_of, read_entry
 from .pairing import pairs_are_whole
+from .tree import instructions
 
 __all__ = ["NO_COMPACTION", "Successor", "plan_fork", "plan_successor"]
 
@@ -157,7 +158,8 @@ class _Rotation:
         live = next((p for p in range(len(path) - 1, at, -1) if path[p].is_boundary), at)
         shown = _kept_from(path, live)
         first = min(kept, shown)
-        self.gone.update(p for p in range(first) if path[p].type == "message")
+        stay = instructions(path[:first], lambda entry: message_of(data(entry), entry.id))
+        self.gone.update(p for p in range(first) if path[p].type == "message" and p not in stay)
         self._leave_stale_states()
         reply = self._last_reply(kept) if live == at and kept < at else []
         pairs = self._take_messages(first, shown)

@@ -21,8 +21,10 @@ __all__ = ["load_tail"]
 
 _BLOCK_BYTES: Final = 1 << 18
 _LONGEST_HEADER: Final = 1 << 16
-# A file that goes back further than this part of it is soon read from its beginning.
-_SHARE: Final = 16
+# What goes back further than this part of a file is as soon read from the beginning.
+_SHARE: Final = 4
+_BOUNDARIES: Final = (b'"compaction"', b'"reset"')
+_LONGEST_MARK: Final = 16
 _ODD: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -44,17 +46,39 @@ def load_tail(file: io.FileIO, *, least_bytes: int) -> Loaded | None:
     if size < least_bytes:
         return None
     file.seek(0)
-    first, newline, _ = file.read(_LONGEST_HEADER).partition(b"\n")
+    first, newline, rest = file.read(_LONGEST_HEADER).partition(b"\n")
     try:
         header = decode_json(first) if newline else None
     except ValueError:
         return None
     if not isinstance(header, dict) or header.get("type") != "session" or header.get("version") != VERSION:
         return None
-    if not isinstance(header.get("id"), str) or not header["id"]:
+    if not isinstance(header.get("id"), str) or not header["id"] or _begins_with_instructions(rest):
         return None
-    path = _context_path(file, size, at_least=max(len(first) + 1, size - size // _SHARE))
+    at_least = max(len(first) + 1, size - size // _SHARE)
+    path = _context_path(file, size, at_least=at_least) if _may_hold_boundary(file, size, at_least) else None
     return None if path is None else Loaded(header=header, entries=path, size=size, whole=False)
+
+
+def _begins_with_instructions(head: bytes) -> bool:
+    """Return whether the first message may be a system's, which no boundary folds; *head* is cut anywhere."""
+    for line in head.split(b"\n"):
+        if b'"message"' in line:
+            return b'"system"' in line
+    return False
+
+
+def _may_hold_boundary(file: io.FileIO, end: int, at_least: int) -> bool:
+    """Return whether a boundary is named behind *at_least*: a search of bytes, so that most files pay little."""
+    stop = end
+    while stop > at_least:
+        start = max(at_least, stop - _BLOCK_BYTES)
+        file.seek(start)
+        block = file.read(stop - start + _LONGEST_MARK)
+        if any(mark in block for mark in _BOUNDARIES):
+            return True
+        stop = start
+    return False
 
 
 def _context_path(file: io.FileIO, size: int, *, at_least: int) -> list[Entry] | None:

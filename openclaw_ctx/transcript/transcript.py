@@ -11,8 +11,7 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from pathlib import Path
-
-import attrs
+from typing import TypeVar
 
 from openclaw_ctx.contract import (
     JSON,
@@ -30,28 +29,13 @@ from .history import History
 from .lines import body_of
 from .load import Loaded
 from .record import Record
-from .successor import Successor, plan_fork, plan_successor
+from .told import Tally, labels_told, name_told
 from .tree import Branch, walk
 
-__all__ = ["Tally", "Transcript"]
+__all__ = ["Transcript"]
 
 
-@attrs.frozen(kw_only=True)
-class Tally:
-    """
-    What has been read of the active branch: all of it where ``whole``, else its end.
-
-    Attributes:
-        first_id: The entry that it has been read from.
-        is_last: The branch is the one that was written last, as whoever opens the record will find it.
-    """
-
-    messages: int
-    compactions: int
-    name: str | None
-    whole: bool
-    first_id: EntryId | None
-    is_last: bool
+_Plan = TypeVar("_Plan")
 
 
 class Transcript:
@@ -171,10 +155,10 @@ class Transcript:
     @property
     def name(self) -> str | None:
         """The title that the session was given last."""
-        told = self._name_told()
+        told = name_told(self._entries, self._record.data)
         if told is None:
             self._read_whole()
-            told = self._name_told()
+            told = name_told(self._entries, self._record.data)
         return told or None
 
     def tally(self, *, whole: bool = False) -> Tally:
@@ -185,7 +169,7 @@ class Transcript:
         return Tally(
             messages=len(self._branch.messages),
             compactions=sum(entry.is_boundary for entry in path),
-            name=self._name_told(),
+            name=name_told(self._entries, self._record.data),
             whole=self._whole,
             first_id=path[0].id if path else None,
             is_last=path[-1:] == self._entries[-1:],
@@ -195,16 +179,7 @@ class Transcript:
     def labels(self) -> dict[EntryId, str]:
         """The label of each entry that has one."""
         self._read_whole()
-        labels: dict[EntryId, str] = {}
-        for entry in self._entries:
-            if entry.type == "label":
-                data = self._record.data(entry)
-                target, label = data.get("targetId"), data.get("label")
-                if isinstance(target, str):
-                    labels.pop(EntryId(target), None)
-                    if isinstance(label, str) and label:
-                        labels[EntryId(target)] = label
-        return labels
+        return labels_told(self._entries, self._record.data)
 
     def record(self, *, after: EntryId | None = None, limit: int | None = None) -> History:
         """Return the messages of the active branch behind *after*, summarised ones too; an unknown id: all."""
@@ -258,6 +233,9 @@ class Transcript:
     ) -> EntryId:
         """Write that *summary* stands for what lies before *first_kept_entry_id*; return the entry's id."""
         with self._writing:
+            self.refresh()
+            if first_kept_entry_id is not None and first_kept_entry_id not in self._by_id:
+                self._read_whole()  # it keeps more than the context had
             entry_id = self.new_id()
             # Nothing kept is written as the boundary's own id: then the context starts at the summary.
             kept = first_kept_entry_id or entry_id
@@ -359,14 +337,7 @@ class Transcript:
         if not wanted <= self._by_id.keys():
             self._read_whole()
             wanted = {entry_id for entry_id in wanted if entry_id in self._by_id}
-        first: EntryId | None = None
-        for entry in reversed(self._branch.path):
-            if not wanted:
-                break
-            if entry.id in wanted:
-                wanted.remove(entry.id)
-                first = entry.id if entry.type == "message" else first
-        return first
+        return self._branch.first_message_of(wanted)
 
     def new_id(self, taken: Container[str] = ()) -> EntryId:
         """Return an id that no entry has, and that is not *taken* either."""
@@ -425,15 +396,10 @@ class Transcript:
             finally:
                 self._record.close()
 
-    def plan_successor(self) -> Successor | str:
-        """Return the lines of a transcript to go on in, or why there is nothing to leave behind."""
+    def planned(self, plan: Callable[..., _Plan]) -> _Plan:
+        """Return what *plan* makes of all entries and the active branch; see :mod:`~.successor`."""
         self._read_whole()
-        return plan_successor(self._entries, self._branch.path, data=self._record.data, line=self._record.line)
-
-    def plan_fork(self) -> Sequence[bytes]:
-        """Return the lines of a transcript of the active branch alone."""
-        self._read_whole()
-        return plan_fork(self._entries, self._branch.path, data=self._record.data, line=self._record.line)
+        return plan(self._entries, self._branch.path, data=self._record.data, line=self._record.line)
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -463,19 +429,14 @@ class Transcript:
             if leaf_id != self.leaf_id and leaf_id in self._by_id:
                 self._branch = self._branch_to(leaf_id)
 
-    def _name_told(self) -> str | None:
-        """Return the title in what has been read; empty where it was taken away."""
-        told = next((entry for entry in reversed(self._entries) if entry.type == "session_info"), None)
-        name = None if told is None else self._record.data(told).get("name")
-        return name if isinstance(name, str) else None
-
     def _find(self, entry_id: EntryId) -> Entry | None:
         """Return an entry of the active branch; the newest are looked at first."""
         if entry_id not in self._by_id:
             self._read_whole()
         if entry_id not in self._by_id:
             return None
-        return next((entry for entry in reversed(self._branch.path) if entry.id == entry_id), None)
+        place = self._branch.place_of(entry_id)
+        return None if place is None else self._branch.path[place]
 
     def _branch_to(self, leaf_id: EntryId | None) -> Branch:
         """Return a branch of its own that ends at an entry; what the active one shares with it is not walked again."""
@@ -503,19 +464,13 @@ class Transcript:
         """Return where on the active branch an entry is; from the leaf, since old ones are seldom asked for."""
         if entry_id not in self._by_id:
             self._read_whole()
-        path = self._branch.path
-        return next((i for i in range(len(path) - 1, -1, -1) if path[i].id == entry_id), None)
+        return self._branch.place_of(entry_id)
 
     def _position_after(self, entry_id: EntryId | None) -> int:
         """Return how many messages stand up to the entry; from the end, since who asks has seen most of them."""
         if entry_id is None or entry_id not in self._by_id:
             self._read_whole()
-        path, position = self._branch.path, len(self._branch.messages)
-        for entry in reversed(path) if entry_id in self._by_id else ():
-            if entry.id == entry_id:
-                return position
-            position -= entry.is_message
-        return 0
+        return 0 if entry_id is None or entry_id not in self._by_id else self._branch.messages_up_to(entry_id)
 
     # -- writing ----------------------------------------------------------------------------------
 

@@ -6,13 +6,13 @@ to a root is the conversation. Lines on other branches are kept and not seen.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from openclaw_ctx.contract import AssistantMessage, EntryId, Message, UserMessage
+from openclaw_ctx.contract import AssistantMessage, EntryId, Message, SystemMessage, UserMessage
 
 from .entry import Entry
 
-__all__ = ["Branch", "is_chain", "walk"]
+__all__ = ["Branch", "instructions", "is_chain", "walk"]
 
 
 def is_chain(entries: Sequence[Entry]) -> bool:
@@ -50,6 +50,24 @@ def walk(entries: Sequence[Entry], leaf_id: EntryId | None) -> list[Entry]:
     return path
 
 
+def instructions(path: Sequence[Entry], read: Callable[[Entry], Message]) -> list[int]:
+    """
+    Return where on a branch the system messages are that stand before anything was said.
+
+    No boundary folds them: an imported session has its standing instructions there.
+    Reads the first messages, up to the one that is none.
+    """
+    found = []
+    for position, entry in enumerate(path):
+        if entry.type == "message":
+            if not isinstance(read(entry), SystemMessage):
+                break
+            found.append(position)
+        elif entry.is_message or entry.is_boundary:
+            break
+    return found
+
+
 class Branch:
     """
     The way to one leaf, and what a model sees of it. Grows at its end only.
@@ -57,7 +75,7 @@ class Branch:
     Attributes:
         path: Every entry, root first.
         messages: Those that are messages of the record.
-        context: Those that the model sees, the last boundary's summary first.
+        context: Those that the model sees: instructions, the last boundary's summary, what follows.
         boundary: The last compaction or reset.
         summarised: How many messages the boundary's summary stands for.
     """
@@ -106,6 +124,33 @@ class Branch:
             self.boundary = entry
             self._begin_anew(entry)
 
+    def place_of(self, entry_id: EntryId) -> int | None:
+        """Return where on the path an entry is; from the leaf, since old ones are seldom asked for."""
+        for back, entry in enumerate(reversed(self.path), 1):
+            if entry.id == entry_id:
+                return len(self.path) - back
+        return None
+
+    def messages_up_to(self, entry_id: EntryId) -> int:
+        """Return how many messages stand up to and with an entry, 0 where it is not here; from the leaf too."""
+        count = len(self.messages)
+        for entry in reversed(self.path):
+            if entry.id == entry_id:
+                return count
+            count -= entry.is_message
+        return 0
+
+    def first_message_of(self, entry_ids: Iterable[str]) -> EntryId | None:
+        """Return the first of these that is a ``message`` line; looks from the leaf, as far back as they go."""
+        wanted, first = set(entry_ids), None
+        for entry in reversed(self.path):
+            if not wanted:
+                break
+            if entry.id in wanted:
+                wanted.remove(entry.id)
+                first = entry.id if entry.type == "message" else first
+        return first
+
     def up_to(self, length: int) -> "Branch":
         """
         Return the branch of the first *length* entries; nothing here changes.
@@ -138,12 +183,13 @@ class Branch:
         first = at
         if boundary.first_kept_id not in {None, boundary.id}:  # its own id: nothing is kept
             first = next((p for p in range(at - 1, -1, -1) if path[p].id == boundary.first_kept_id), at)
+        opening = [path[p] for p in instructions(path[:first], self._read) if path[p].in_context]
         kept = [entry for entry in path[first:at] if entry.in_context]
         following = [entry for entry in path[at + 1 :] if entry.in_context]
         if boundary.type == "reset":
             # A reset keeps what was said, and nothing of what was done.
             kept = [entry for entry in kept if isinstance(self._read(entry), UserMessage | AssistantMessage)]
-            self.context, self.summarised = kept + following, 0
+            self.context, self.summarised = opening + kept + following, 0
         else:
-            self.context = [boundary, *kept, *following]
-            self.summarised = self._in_context - len(kept) - len(following)
+            self.context = [*opening, boundary, *kept, *following]
+            self.summarised = self._in_context - len(opening) - len(kept) - len(following)

@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import structlog
 
 from openclaw_ctx import (
     AbortError,
@@ -17,6 +18,8 @@ from openclaw_ctx import (
     EngineInfo,
     Host,
     Registry,
+    SystemMessage,
+    ToolResultMessage,
     UserMessage,
     hookimpl,
 )
@@ -168,3 +171,67 @@ def _append_elsewhere(path: Path) -> str:
     """)
     command = [sys.executable, "-c", code, path]
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60).stderr
+
+
+@pytest.mark.parametrize("engine", ["legacy", "window"])
+async def test_standing_instructions_are_first_and_once_whatever_is_folded(tmp_path: Path, engine: str) -> None:
+    """B73: a system message that opens the record survives trimming, compaction, rotation and a new opening."""
+    config = {"plugins": {"slots": {"contextEngine": engine}}}
+    said = "why and how, and since when? " * 40
+    async with Host.open(config, state_dir=tmp_path, registry=Registry()) as host:
+        async with host.session("talk") as talk:
+            await talk.append(SystemMessage(content="You are a lighthouse."))
+            for number in range(20):
+                await talk.append(UserMessage(content=f"U{number} {said}"))
+                await talk.append(AssistantMessage(content=f"A{number} {said}"))
+                await talk.end_turn()
+            prompts = [await talk.assemble(budget=budget) for budget in (20_000, 2_000, 700, 1)]
+            kept = talk.history[-4].entry_id
+            for first_kept in (kept, None):
+                talk.transcript.append_compaction(
+                    summary="They talked.", first_kept_entry_id=first_kept, tokens_before=9
+                )
+                prompts.append(await talk.assemble(budget=2_000))
+                assert talk.transcript.summarised_count == (36 if first_kept else 40)
+            rotation = await talk.rotate()
+            prompts.append(await talk.assemble(budget=2_000))
+        async with host.session("talk") as talk:
+            prompts.append(await talk.assemble(budget=2_000))
+
+    assert rotation.rotated
+    for prompt in prompts:
+        roles = [message.role for message in prompt.messages]
+        assert roles[0] == "system"
+        assert roles.count("system") == 1
+        assert roles[1:2] != ["toolResult"]
+
+
+async def test_a_native_compaction_leaves_the_instructions_out_of_its_summary(tmp_path: Path) -> None:
+    """B73: they stay as they are, and are counted among what stays."""
+    async with open_host(tmp_path) as host, host.session("talk") as talk:
+        await talk.append(SystemMessage(content="You are a lighthouse."))
+        for number in range(20):
+            await talk.append(UserMessage(content=f"U{number} " + "why and how? " * 60))
+            await talk.append(AssistantMessage(content=f"A{number} " + "because. " * 60))
+
+        compacted = await talk.compact(budget=2_000)
+        prompt = await talk.assemble(budget=2_000)
+
+        assert compacted.result.compacted
+        assert [message.role for message in prompt.messages[:2]] == ["system", "compactionSummary"]
+        assert "lighthouse" not in prompt.messages[1].text
+        assert compacted.result.result.tokens_after == prompt.estimated_tokens
+
+
+async def test_a_hole_in_the_history_is_mended_at_every_prompt_and_told_once(tmp_path: Path) -> None:
+    """B02: the orphan is dropped from what the model sees, with one line in the log."""
+    structlog.reset_defaults()  # a command that ran before shows warnings alone
+    with structlog.testing.capture_logs() as events:
+        async with open_host(tmp_path) as host, host.session("talk") as talk:
+            await talk.append(UserMessage(content="one"))
+            await talk.append(ToolResultMessage(tool_call_id="gone", tool_name="bash", content="orphan"))
+            prompts = [await talk.assemble() for _ in range(3)]
+
+    assert [prompt.repairs for prompt in prompts] == [("1 tool result without its call dropped",)] * 3
+    (told,) = [entry for entry in events if entry["event"] == "prompt.repaired"]
+    assert told["repairs"] == ["1 tool result without its call dropped"]

@@ -108,7 +108,7 @@ async def test_a_rotation_that_fails_leaves_the_session_where_it_was(tmp_path, m
             raise OSError(28, "No space left on device", "sessions.json")
 
         with monkeypatch.context() as patch:
-            patch.setattr("openclaw_ctx.transcript.index.replace_file", full)
+            patch.setattr("openclaw_ctx.transcript.stores.index.replace_file", full)
             with pytest.raises(OSError, match="No space left"):
                 await talk.rotate()
 

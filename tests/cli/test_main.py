@@ -1,5 +1,6 @@
 """The command as a whole: help, exit codes, what it never prints."""
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -20,6 +21,11 @@ COMMANDS = [
     pytest.param(("engines",), id="engines"),
     pytest.param(("engines", "release"), id="release"),
     pytest.param(("doctor",), id="doctor"),
+    pytest.param(("sessions",), id="sessions"),
+    *(
+        pytest.param(("sessions", name), id=f"sessions {name}")
+        for name in sorted(importlib.import_module("openclaw_ctx.cli.sessions").command.list_commands(None))
+    ),
 ]
 
 

@@ -13,8 +13,9 @@ from openclaw_ctx import Host, UserMessage
 from openclaw_ctx.assembly import sessions_folder
 from openclaw_ctx.contract import SessionKey
 from openclaw_ctx.errors import SessionBusyError, SessionNotFoundError
-from openclaw_ctx.transcript import FileStore, file_store
-from openclaw_ctx.transcript.verify import verify_file
+from openclaw_ctx.transcript import FileStore
+from openclaw_ctx.transcript.checks.verify import verify_file
+from openclaw_ctx.transcript.stores import file_store
 from tests.cli.conftest import Run
 from tests.transcript.sessions import HEADER, as_bytes, chain, line, texts
 
@@ -111,7 +112,8 @@ _REPAIR = """
 import os, resource, signal, sys
 from pathlib import Path
 from openclaw_ctx.transcript import FileStore
-from openclaw_ctx.transcript import file_store, paths
+from openclaw_ctx.transcript import paths
+from openclaw_ctx.transcript.stores import file_store
 at, fault = int(sys.argv[2]), sys.argv[3]
 calls = 0
 def stop():

@@ -8,10 +8,11 @@ from typing import Any
 
 import attrs
 
-from .model import Retired, Said, Sheet, Step, World, goes_on
+from .model import Retired, Said, Sheet, Step, World
 from .outcome import Problems
 from .player import Player, from_lists, message_of
 from .seen import Seen, SeenArchive, SeenSession, look
+from .successor import goes_on
 from .workload import CLOSED, Operation, plan
 
 __all__ = ["judge", "replayed", "settled", "take"]
@@ -41,6 +42,7 @@ def take(world: World, step: Step, facts: Mapping[str, Any], problems: Problems)
         wrong = goes_on(world.live[step.key], made, rotated=step.kind == "rotate", end=step.at)
         problems.wrong += [f"the {step.kind} of {step.key!r}: {problem}" for problem in wrong]
     world.take(step, made)
+    world.file = facts.get("file", world.file)
 
 
 def settled(folder: Path, world: World, step: Step | None, problems: Problems) -> World:
@@ -57,6 +59,7 @@ def settled(folder: Path, world: World, step: Step | None, problems: Problems) -
     found = [(_differences(outcome, seen), outcome) for outcome in _outcomes(world, step, seen)]
     difference, now = min(found, key=lambda pair: len(pair[0].all()))
     problems.add(difference)
+    now.is_moved |= step is not None and step.kind in {"archive", "restore"}
     return now
 
 
@@ -72,7 +75,7 @@ def judge(folder: Path, world: World, step: Step | None, problems: Problems) -> 
         problems.add(_lines(now, again))
     if not problems.all() and step is not None and not was_done:
         _do_again(folder, now, step, problems)
-    if not problems.all():
+    if not problems.all() and not now.is_moved:
         _lose_index(folder, now, problems)
     return now
 
@@ -83,9 +86,11 @@ def _outcomes(world: World, step: Step | None, seen: Seen) -> list[World]:
     if step is not None:
         after = copy.deepcopy(world)
         made = _made(world, step, seen)
-        if step.kind not in {"fork", "rotate"} or made is not None:
+        if made is not None or step.kind not in {"fork", "rotate"}:
             after.take(step, made)
             outcomes.append(after)
+            # A rotation may leave nothing out; then the file alone tells whether it was done.
+            del outcomes[: step.kind == "rotate"]
     for outcome in outcomes:
         outcome.fall()
     return outcomes
@@ -95,6 +100,8 @@ def _made(world: World, step: Step, seen: Seen) -> Sheet | None:
     """Return the transcript that a rotation or a fork has made, where there is one and it is as it should be."""
     session = seen.live.get(step.key if step.kind == "rotate" else step.new_key)
     if session is None or step.kind not in {"fork", "rotate"}:
+        return None
+    if step.kind == "rotate" and session.path.name == world.file:
         return None
     made = session.file().sheet
     return None if goes_on(world.live[step.key], made, rotated=step.kind == "rotate", end=step.at) else made

@@ -5,13 +5,12 @@ Nothing here comes from the package under test: a transcript is a list of lines,
 each with the place of its parent, and what a line says is known by its *token*.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
 
-__all__ = ["ANSWERS", "Archived", "Retired", "Said", "Sheet", "Step", "World", "goes_on", "text_of"]
+__all__ = ["ANSWERS", "Archived", "Retired", "Said", "Sheet", "Step", "World", "text_of"]
 
 ANSWERS: Final = "~"
 """In the token of a tool's result, before the token of the reply that asked for it."""
@@ -191,18 +190,22 @@ class World:
         archived: In the order in which they were put aside.
         retired: Transcripts that a rotation left behind.
         opened: The key of the session that is open for writing.
+        file: The name of its file.
         pending: Counts of tokens that are kept at the next closing.
         last: The key of the session that was open last.
         steps: How many were done.
+        is_moved: Whether a move was cut off, whose rest is in the index alone.
     """
 
     live: dict[str, Sheet] = attrs.field(factory=dict)
     archived: list[Archived] = attrs.field(factory=list)
     retired: list[Retired] = attrs.field(factory=list)
     opened: str | None = None
+    file: str = ""
     pending: dict[str, int] = attrs.field(factory=dict)
     last: str | None = None
     steps: int = 0
+    is_moved: bool = False
 
     @property
     def sheet(self) -> Sheet:
@@ -229,7 +232,7 @@ class World:
 
         Args:
             step: What was done.
-            made: What a rotation or a fork has written, which is looked at rather than foretold; see :func:`goes_on`.
+            made: What a rotation or a fork has written, which is looked at rather than foretold; see :func:`~.successor.goes_on`.
         """
         self.steps += 1
         match step.kind:
@@ -284,36 +287,3 @@ def text_of(token: str, chars: int) -> str:
     start = number % len(_FILLER)
     text = (_LONG * ((start + chars) // len(_LONG) + 1))[start : start + chars]
     return text[:-1] + "\ud800" if chars > 1 and not number % 8 else text
-
-
-def goes_on(old: Sheet, new: Sheet, *, rotated: bool, end: int | None = None) -> list[str]:
-    """
-    Return what is wrong with a transcript that goes on from another; which lines it has is left to who made it.
-
-    Args:
-        old: What it goes on from, at the leaf of that moment.
-        new: What it holds.
-        rotated: Without what the last compaction stands for; else it is a fork, with all of the branch.
-        end: Where a fork's branch ends.
-    """
-    source = Sheet(old.lines, old.leaf if end is None else end)
-    known = {(line.type, line.token, line.chars) for line in old.lines}
-    wrong = [
-        f"{line.token!r} is not from there" for line in new.lines if (line.type, line.token, line.chars) not in known
-    ]
-    had, has = _tokens(source.context()), _tokens(new.context())
-    if not rotated:
-        wrong += [] if _tokens(source.record()) == _tokens(new.record()) else ["the branch is another"]
-        wrong += [] if had == has else ["the context is another"]
-        return wrong
-    # The reply before what is kept may come along.
-    more = has[1 : len(has) - len(had) + 1]
-    behind = had[:1] + more + had[1:]
-    before = _tokens(source.record())
-    wrong += [] if has == behind and set(more) <= set(before) and len(more) <= 4 else ["the context is another"]
-    wrong += [f"{token!r} is there twice" for token, times in Counter(_tokens(new.record())).items() if times > 1]
-    return wrong
-
-
-def _tokens(lines: Sequence[Said]) -> list[str]:
-    return [line.token for line in lines]

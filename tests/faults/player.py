@@ -40,9 +40,10 @@ class Player:
             transcript, self.transcript = self.transcript, None
             transcript.close()
 
-    def _open(self, step: Step) -> None:
+    def _open(self, step: Step) -> Mapping[str, Any]:
         self.close()
         self.transcript = self.store.open(step.key)
+        return {"file": self.transcript.path.name}
 
     def _close(self, step: Step) -> None:
         self.close()
@@ -84,7 +85,7 @@ class Player:
     def _rotate(self, step: Step) -> Mapping[str, Any]:
         rotation = self.store.rotate(self._current)
         assert rotation.rotated, rotation
-        return self._made(self._current.path)
+        return {**self._made(self._current.path), "file": self._current.path.name}
 
     def _fork(self, step: Step) -> Mapping[str, Any]:
         path = next(info.path for info in self.store.sessions() if info.key == step.key)

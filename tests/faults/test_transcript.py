@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_ctx.transcript import file_record, file_store
+from openclaw_ctx.transcript import file_record
 from openclaw_ctx.transcript.record_file import RecordFile
+from openclaw_ctx.transcript.stores import file_store
 from tests.faults.outcome import Run
 from tests.faults.transcript import Rehearsal, rehearse, run
 from tests.faults.workload import KINDS

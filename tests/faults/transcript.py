@@ -33,7 +33,8 @@ _BY_PARENT: Final = 8  # one run in so many
 _AT_CALLS: Final = 0.9  # of the other runs, where there are calls; the rest end when the operation is about to return
 _TWICE: Final = 0.4  # of the runs
 _LATER: Final = 100  # the number of the second process's first operation
-_MOST_POINTS: Final = 8  # where the second process ends, which has to mend something first
+_MENDING_POINTS: Final = 6  # below which call of its operation the second process ends, where it has to mend a file
+_NEXT_POINTS: Final = (1, 2, 6, 9)  # and where not, one of these
 _REHEARSALS: Final = 2 * len(KINDS)
 
 
@@ -117,8 +118,10 @@ class _Life:
     def go_on(self) -> None:
         """Let the next one write to what is left, until it is killed too."""
         self.world = settled(self.folder, self.world, self.step, self.done.problems)
-        script, place = draw_on(self.chosen.getrandbits(32))
-        aim = Aim(operation=_LATER + place, point=self.chosen.randrange(_MOST_POINTS), seed=self.done.seed)
+        is_torn = any(cut.when == "middle" for cut in self.done.cuts)
+        script, place = draw_on(self.chosen.getrandbits(32), is_torn=is_torn)
+        point = self.chosen.randrange(_MENDING_POINTS if is_torn else self.chosen.choice(_NEXT_POINTS))
+        aim = Aim(operation=_LATER + place, point=point, seed=self.done.seed)
         self._write(dict(enumerate(script, _LATER)), aim)
 
     def end(self) -> None:

@@ -30,8 +30,11 @@ _WEIGHTS: Final = {
     "close": 4,
 }
 KINDS: Final = tuple(_WEIGHTS)
+_REOPEN: Final = "reopen"  # what was open last: no kind of its own, but a sure way to it
+_WRITING: Final = ("append", "label", "state", "compaction", "rewrite")
+
 _FEWEST, _MOST = 3, 16
-_MOST_NEXT: Final = 6
+_NEXT: Final = 4
 _BEHIND: Final = 2  # operations behind the one that is aimed at
 _LONGEST: Final = 300_000
 _MOST_REPLACED: Final = 30
@@ -73,13 +76,21 @@ def draw(seed: int, kind: str) -> tuple[list[Operation], int]:
             return [*operations[: place + 1], *more, Operation("close", 0)], place
 
 
-def draw_on(seed: int) -> tuple[list[Operation], int]:
-    """Return what the next process does, and at which of it; often where it first writes, which mends what it found."""
+def draw_on(seed: int, *, is_torn: bool) -> tuple[list[Operation], int]:
+    """
+    Return what the next process does, and at which of it something is to happen.
+
+    Args:
+        seed: Decides.
+        is_torn: Whether the last one was cut off in a write: then it goes on there, and mends what was left.
+    """
     chosen = random.Random(seed)  # noqa: S311 -- to be drawn again
-    wishes = ["open", *chosen.choices(KINDS, list(_WEIGHTS.values()), k=chosen.randint(1, _MOST_NEXT)), "close"]
-    return [Operation(wish, chosen.getrandbits(32)) for wish in wishes], chosen.choice(
-        (1, chosen.randrange(len(wishes)))
-    )
+    wishes = ["open", *chosen.choices(KINDS, list(_WEIGHTS.values()), k=_NEXT), "close"]
+    place = chosen.randrange(len(wishes))
+    if is_torn:
+        wishes[:2] = [_REOPEN, chosen.choice(_WRITING)]
+        place = 1
+    return [Operation(wish, chosen.getrandbits(32)) for wish in wishes], place
 
 
 def plan(world: World, operation: Operation, number: int) -> Step:
@@ -102,6 +113,11 @@ def _open(world: World, chosen: random.Random, token: str) -> Step:
     if not keys or (free and chosen.random() < 0.2):
         return Step(kind="open", key=chosen.choice(free) if free else f"agent:{token}")
     return Step(kind="open", key=chosen.choice(keys))
+
+
+def _reopen(world: World, chosen: random.Random, token: str) -> Step:
+    key = world.opened or world.last
+    return Step(kind="open", key=key) if key in world.live else _open(world, chosen, token)
 
 
 def _close(world: World, chosen: random.Random, token: str) -> Step | None:
@@ -220,7 +236,7 @@ def _opened(world: World) -> str:
 
 
 # What needs no session that is open.
-CLOSED: Final = frozenset({"archive", "create", "fork", "open", "remove", "restore"})
+CLOSED: Final = frozenset({"archive", "create", "fork", "open", "remove", _REOPEN, "restore"})
 _PLANS: Final[dict[str, Callable[[World, random.Random, str], Step | None]]] = {
     "append": _append,
     "label": _label,
@@ -237,5 +253,6 @@ _PLANS: Final[dict[str, Callable[[World, random.Random, str], Step | None]]] = {
     "remove": _remove,
     "tokens": _tokens,
     "open": _open,
+    _REOPEN: _reopen,
     "close": _close,
 }

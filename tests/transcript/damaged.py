@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from openclaw_ctx.transcript.mend import Mended, mend_file
-from openclaw_ctx.transcript.verify import verify_file
+from openclaw_ctx.transcript.checks.mend import Mended, mend_file
+from openclaw_ctx.transcript.checks.verify import verify_file
 from tests.transcript.sessions import as_bytes, new_file
 
 __all__ = ["calls", "mended", "message", "result", "talk", "text"]

@@ -592,7 +592,7 @@ def test_ids_and_parents_that_were_given_at_reading_are_written() -> None:
 
 
 def test_what_is_left_out_is_not_read() -> None:
-    """But from the last reply before the kept on, and it; lines of other branches are copied unread."""
+    """But the first message, and those from the last reply before the kept on; other branches are copied unread."""
     lines = [
         *chained(*(said(f"u{n}") for n in range(5)), replied("a"), said("v1"), said("v2"), compaction("c", "v2")),
         *chained(said("x1"), said("x2"), behind="v2"),
@@ -601,7 +601,7 @@ def test_what_is_left_out_is_not_read() -> None:
 
     rotated(session)
 
-    assert session.decoded == {"a", "v1", "v2", "c"}
+    assert session.decoded == {"u0", "a", "v1", "v2", "c"}
 
 
 def test_order_is_that_of_lines_and_parents_whatever_the_clock_says() -> None:

@@ -25,6 +25,8 @@ def command(name: str, reason: ArchiveReason, as_json: bool, state_dir: Path | N
     """
     Put a session aside. Its key is free, and nothing is lost: restore brings it back.
 
+    Transcripts that the session has left behind in rotations are put aside with it.
+
     \b
     Example:
       openclaw-ctx sessions archive kitchen --reason reset

@@ -61,7 +61,7 @@ def command(
 
     \b
     Example:
-      openclaw-ctx sessions import ~/.codex/sessions/rollout.jsonl --key refactoring
+      openclaw-ctx sessions import ~/.codex/sessions/rollout.jsonl --key redo
 
     Exit codes: 0 all are imported, 1 one failed, or its key is taken, 2 usage,
     3 a file is no session that is known. The other files are imported all the same.

@@ -1,8 +1,9 @@
 """``openclaw-ctx sessions list``: every session, and what was put aside."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -15,7 +16,7 @@ from .times import as_ago, as_size, as_time, print_table, relative_times
 
 __all__ = ["command"]
 
-_RIGHT = frozenset({"MESSAGES", "TOKENS", "SIZE"})
+_RIGHT: Final = frozenset({"MESSAGES", "TOKENS", "SIZE"})
 
 
 @click.command("list")
@@ -29,22 +30,34 @@ def command(archived: bool, as_json: bool, state_dir: Path | None) -> int:  # no
     TOKENS is what the last prompt cost, where a host has sent one.
 
     \b
-    Example:
+    Examples:
       openclaw-ctx sessions list
+      openclaw-ctx sessions list --archived
 
-    Exit codes: 0 listed, 2 usage.
+    Exit codes: 0 listed, 1 the folder cannot be read, 2 usage.
     """  # noqa: D301 -- click keeps the lines below a real backspace
     store = store_in(state_dir)
+    folder = clean_text(str(store.folder))
     if archived:
-        _list_archives(store.archives(), as_json=as_json)
+        archives = store.archives()
+        if as_json:
+            say_json({"folder": folder, "archives": [_archive_as_json(archive) for archive in archives]})
+        elif archives:
+            _print_archives(archives)
+        else:
+            say(f"Nothing was put aside in {folder}.")
         return 0
     sessions = store.sessions()
     if as_json:
-        say_json({"folder": clean_text(str(store.folder)), "sessions": [_as_json(info) for info in sessions]})
-        return 0
-    if not sessions:
-        say(f"There are no sessions in {clean_text(str(store.folder))}.")
-        return 0
+        say_json({"folder": folder, "sessions": [_as_json(info) for info in sessions]})
+    elif sessions:
+        _print(sessions)
+    else:
+        say(f"There are no sessions in {folder}.")
+    return 0
+
+
+def _print(sessions: Sequence[SessionInfo]) -> None:
     now = datetime.now(UTC)
     ago = relative_times()
     rows = [
@@ -59,21 +72,23 @@ def command(archived: bool, as_json: bool, state_dir: Path | None) -> int:  # no
         for info in sessions
     ]
     print_table(("KEY", "MESSAGES", "TOKENS", "SIZE", "WRITTEN", "NAME"), rows, right=_RIGHT)
-    return 0
 
 
-def _list_archives(archives: Any, *, as_json: bool) -> None:
-    if as_json:
-        say_json({"archives": [_archive_as_json(archive) for archive in archives]})
-        return
-    if not archives:
-        say("Nothing was put aside.")
-        return
+def _print_archives(archives: Sequence[Archive]) -> None:
+    now = datetime.now(UTC)
+    ago = relative_times()
     rows = [
-        (clean_text(archive.key), archive.reason, as_size(archive.size), as_time(archive.at), clean_text(archive.name))
+        (
+            clean_text(archive.key),
+            archive.reason,
+            as_size(archive.size),
+            as_ago(archive.at, now) if ago else as_time(archive.at),
+            clean_text(archive.name),
+        )
         for archive in archives
     ]
-    print_table(("KEY", "REASON", "SIZE", "PUT ASIDE", "ARCHIVE"), rows, right=_RIGHT)
+    heads = ("KEY", "REASON", "SIZE", "PUT ASIDE", "ARCHIVE")
+    print_table(heads, rows, right=_RIGHT, whole=frozenset({"ARCHIVE"}))  # which is typed again for restore
 
 
 def _as_json(info: SessionInfo) -> dict[str, Any]:

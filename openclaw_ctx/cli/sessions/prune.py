@@ -12,8 +12,8 @@ from openclaw_ctx.cli.options import json_option, state_option
 from openclaw_ctx.cli.speech import clean_text, complain, say, say_json
 from openclaw_ctx.errors import TranscriptError
 from openclaw_ctx.transcript import FileStore
-from openclaw_ctx.transcript.retention import Retention, Step, parse_duration, parse_size
-from openclaw_ctx.transcript.upkeep import carry_out, plan_prune
+from openclaw_ctx.transcript.stores.retention import Retention, Step, parse_duration, parse_size
+from openclaw_ctx.transcript.stores.upkeep import carry_out, plan_prune
 
 from .sources import store_in
 from .times import as_size, print_table

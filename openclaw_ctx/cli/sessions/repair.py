@@ -9,10 +9,10 @@ import click
 from openclaw_ctx.cli.options import json_option, state_option
 from openclaw_ctx.cli.speech import clean_text, say, say_json
 from openclaw_ctx.errors import TranscriptError, TranscriptFormatError
+from openclaw_ctx.transcript.checks.mend import Mended, mend_file
 from openclaw_ctx.transcript.importers import import_session
-from openclaw_ctx.transcript.mend import Mended, mend_file
-from openclaw_ctx.transcript.store import find_session
-from openclaw_ctx.transcript.whole_file import copy_file
+from openclaw_ctx.transcript.stores.store import find_session
+from openclaw_ctx.transcript.stores.whole_file import copy_file
 
 from .progress import progress
 from .sources import is_own, means_file, store_in

@@ -4,17 +4,17 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import attrs
 
 from openclaw_ctx.assembly import sessions_folder, state_folder
 from openclaw_ctx.contract import SessionKey
 from openclaw_ctx.transcript import FileStore, MemoryStore, Transcript, header_of, lines_of
-from openclaw_ctx.transcript.importers import import_session
 
 __all__ = ["OWN_FORMAT", "Source", "is_own", "means_file", "open_source", "store_in"]
 
-OWN_FORMAT = "openclaw-ctx"
+OWN_FORMAT: Final = "openclaw-ctx"
 
 
 @attrs.frozen(kw_only=True)
@@ -35,6 +35,10 @@ class Source:
     key: SessionKey | None = None
     skipped: tuple[str, ...] = ()
 
+    def left_out(self) -> list[str]:
+        """Return what could not be read of all that has been read until now, a sentence each, once; not cleaned."""
+        return [*self.skipped, *self.transcript.take_warnings()]
+
 
 def store_in(state_dir: Path | None) -> FileStore:
     """Return the sessions of a state folder."""
@@ -49,32 +53,35 @@ def open_source(name: str, state_dir: Path | None) -> Iterator[Source]:
     Raises:
         SessionNotFoundError: It is no session, or several.
         UnknownFormatError: It is a file that no importer knows.
+        OSError: The operating system refuses the file.
     """
-    if means_file(name):
-        path = Path(name)
-        if is_own(path):
-            source = Source(name=name, transcript=Transcript.read(path), format=OWN_FORMAT)
-        else:
-            imported, memory, key = import_session(path), MemoryStore(), SessionKey(name)
-            header = {"id": imported.session_id, "cwd": imported.cwd}
-            memory.create(key, tuple(lines_of(imported.messages)), header=header)
-            source = Source(
-                name=name, transcript=memory.read(key), format=imported.format, skipped=tuple(imported.skipped)
-            )
-    else:
+    if not means_file(name):
         store = store_in(state_dir)
         key = store.find(name)
         source = Source(name=name, transcript=store.read(key), format=OWN_FORMAT, key=key)
+    elif is_own(Path(name)):
+        source = Source(name=name, transcript=Transcript.read(Path(name)), format=OWN_FORMAT)
+    else:
+        source = _imported(name)
     with contextlib.closing(source.transcript):
         yield source
 
 
 def means_file(name: str) -> bool:
     """Return whether a name is that of a file rather than a session's: it leads to one, and looks like a path."""
-    path = Path(name)
-    return (os.sep in name or "/" in name or bool(path.suffix)) and path.exists()
+    # A session key may be longer than any path, or hold a NUL: os.path says no, where Path.exists would raise.
+    looks_like_path = os.sep in name or "/" in name or bool(Path(name).suffix)
+    return looks_like_path and os.path.exists(name)  # noqa: PTH110 -- as above
 
 
 def is_own(path: Path) -> bool:
     """Return whether a file is a transcript as the store has them, which is OpenClaw's and pi's form too."""
     return bool(header_of(path).get("id"))
+
+
+def _imported(name: str) -> Source:
+    from openclaw_ctx.transcript.importers import import_session  # noqa: PLC0415 -- a dozen modules, for others' files
+
+    imported, memory, key = import_session(Path(name)), MemoryStore(), SessionKey(name)
+    memory.create(key, tuple(lines_of(imported.messages)), header={"id": imported.session_id, "cwd": imported.cwd})
+    return Source(name=name, transcript=memory.read(key), format=imported.format, skipped=tuple(imported.skipped))

@@ -1,7 +1,7 @@
 """``openclaw-ctx sessions tree``: a session's branches, drawn."""
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,36 +9,58 @@ import attrs
 import click
 
 from openclaw_ctx.cli.options import json_option, state_option
-from openclaw_ctx.cli.speech import clean_text, say, say_json
-from openclaw_ctx.contract import JSON
-from openclaw_ctx.transcript import Transcript
+from openclaw_ctx.cli.speech import clean_text, say, say_json, warn
+from openclaw_ctx.contract import JSON, EntryId
+from openclaw_ctx.transcript import Entry, Transcript
 
+from .branches import Branches, Step, plan_branches
+from .screen import as_shown, can_show, cells, columns, cut, dots, print_lines, styled
 from .sources import open_source
 
 __all__ = ["command"]
 
-_WORDS: Final = 60
+_MOST_CHARS: Final = 80
+_IN_A_FILE: Final = 100
+_LONGEST_LABEL: Final = 30
+_LONGEST_ID: Final = 16
+_LONGEST_WORD: Final = 12
 # What is never folded away with its neighbours.
 _TOLD: Final = frozenset({"compaction", "reset", "branch_summary", "session_info"})
-_DEEPEST: Final = 24
-_LINES: Final = ("├─ ", "└─ ", "│  ", "● ", "○ ", "…")
-_PLAIN_LINES: Final = ("|- ", "`- ", "|  ", "* ", "- ", "...")
+_SPEAKERS: Final = {
+    "bashExecution": "command",
+    "branch_summary": "summary",
+    "custom_message": "custom",
+    "model_change": "model",
+    "session_info": "name",
+    "toolResult": "result",
+}
 
 
-@attrs.define(eq=False)
-class _Node:
-    """An entry, or a run of entries without anything to tell; ``ends`` are the ids of a run's first and last."""
+@attrs.frozen(kw_only=True)
+class _Signs:
+    filled: str
+    hollow: str
+    folded: str
+    bar: str
+    tee: str
+    top: str
 
-    id: str
-    type: str
-    role: str
-    text: str
-    parent: str | None
-    active: bool
-    label: str | None
-    children: list["_Node"] = attrs.field(factory=list)
-    folded: int = 0
-    said: int = 0
+
+_SIGNS: Final = _Signs(filled="●", hollow="○", folded="⋮", bar="│ ", tee="├─", top="┌─")
+_PLAIN_SIGNS: Final = _Signs(filled="*", hollow="o", folded=":", bar="| ", tee="|-", top=",-")
+
+
+@attrs.frozen(kw_only=True)
+class _Told:
+    """What is told of a session's entries, by their places in the record."""
+
+    entries: Sequence[Entry]
+    speakers: Sequence[str]
+    words: Sequence[str]
+    labels: Mapping[EntryId, str]
+    branches: Branches
+    leaf: int | None
+    warnings: Sequence[str]
 
 
 @click.command("tree")
@@ -48,7 +70,10 @@ class _Node:
 @state_option
 def command(name: str, everything: bool, as_json: bool, state_dir: Path | None) -> None:  # noqa: FBT001 -- click passes by name
     """
-    Draw a session's branches; what a model is on is marked with a filled dot.
+    Draw a session's branches, the oldest entry first.
+
+    The active branch goes straight down, with filled dots; what was left stands
+    to the right of where it began, before what came instead.
 
     \b
     Example:
@@ -58,162 +83,152 @@ def command(name: str, everything: bool, as_json: bool, state_dir: Path | None) 
     session that is known.
     """  # noqa: D301 -- click keeps the lines below a real backspace
     with open_source(name, state_dir) as source:
-        nodes = _nodes(source.transcript)
-        leaf = source.transcript.leaf_id
+        told = _read(source.transcript, source.skipped)
+    warn(told.warnings)
     if as_json:
-        say_json({"leaf": leaf, "entries": [_as_json(node) for node in nodes.values()]})
-        return
-    roots = _linked(nodes)
-    if not roots:
+        leaf = None if told.leaf is None else _id_of(told.entries[told.leaf])
+        say_json({"leaf": leaf, "entries": [_as_json(told, at) for at in range(len(told.entries))]})
+    elif told.entries:
+        _draw(told, everything=everything)
+    else:
         say("There is nothing in it yet.")
-        return
-    signs = _LINES if _can_draw() else _PLAIN_LINES
-    for line in _drawn(roots, str(leaf), everything=everything, signs=signs):
-        say(line)
 
 
-def _nodes(transcript: Transcript) -> dict[str, _Node]:
-    """Return every entry by id, in the order of the file; of an id that was used twice the last."""
-    active = {entry.id for entry in transcript.active_branch()}
-    labels: Mapping[Any, str] = transcript.labels
-    nodes: dict[str, _Node] = {}
+def _read(transcript: Transcript, skipped: Sequence[str]) -> _Told:
+    active = transcript.active_branch()
+    entries, speakers, words = [], [], []
     for entry, data in transcript.entries():
-        if entry.id is not None:
-            role, text = _said(entry.type, data)
-            nodes[entry.id] = _Node(
-                id=entry.id,
-                type=entry.type,
-                role=role,
-                text=text,
-                parent=entry.parent_id,
-                active=entry.id in active,
-                label=labels.get(entry.id),
-            )
-    return nodes
+        speaker, said = _said(entry.type, data)
+        entries.append(entry)
+        speakers.append(speaker)
+        words.append(said)
+    branches = plan_branches(entries, active)
+    return _Told(
+        entries=entries,
+        speakers=speakers,
+        words=words,
+        labels=transcript.labels,
+        branches=branches,
+        leaf=next((at for at in sorted(branches.active, reverse=True) if entries[at] is active[-1]), None),
+        warnings=[*skipped, *transcript.take_warnings()],
+    )
 
 
 def _said(kind: str, data: JSON) -> tuple[str, str]:
-    """Return who speaks on a line, and its first words."""
+    """Return who speaks on a line, or what it is, and its first words."""
     match kind:
         case "message":
             body = data.get("message")
             body = body if isinstance(body, dict) else {}
-            return str(body.get("role") or "message"), _words(body.get("content"))
+            return str(body.get("role") or kind), _said_in(body)
         case "compaction" | "branch_summary":
-            return kind.replace("_", " "), _words(data.get("summary"))
+            return kind, _words(data.get("summary"))
         case "custom_message" | "custom":
-            return kind.replace("_", " "), _words(data.get("customType"))
+            return kind, _words(data.get("customType"))
         case "label":
-            return kind, _words(data.get("label"))
+            return kind, _words(data.get("label")) or "taken away"
         case "session_info":
-            return "title", _words(data.get("name"))
+            return kind, _words(data.get("name")) or "taken away"
         case "model_change":
-            return "model", _words(data.get("modelId"))
+            return kind, _words(data.get("modelId"))
+        case "thinking_level_change":
+            return "thinking", _words(data.get("thinkingLevel"))
         case _:
-            return kind.replace("_", " "), ""
+            return kind, ""
 
 
-def _words(content: JSON) -> str:
-    if isinstance(content, list):
-        texts = (block.get("text") for block in content if isinstance(block, dict))
-        content = next((text for text in texts if isinstance(text, str) and text.strip()), "")
-    words = " ".join(content[: _WORDS * 4].split()) if isinstance(content, str) else ""
-    return words if len(words) <= _WORDS else f"{words[: _WORDS - 3].rstrip()}..."
+def _said_in(body: Mapping[str, JSON]) -> str:
+    """Return the first words of a message; where it says nothing, the tools that it calls."""
+    content = body.get("content", body.get("command"))
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    texts = (block.get("text") for block in blocks)
+    said = _words(next((text for text in texts if isinstance(text, str) and text.strip()), content))
+    tool = body.get("toolName")
+    if isinstance(tool, str) and tool:
+        return _words(f"{tool}: {said}" if said else tool)
+    called = [str(block.get("name")) for block in blocks if block.get("type") == "toolCall"]
+    return said if said or not called else _words(f"calls {', '.join(called)}")
 
 
-def _linked(nodes: Mapping[str, _Node]) -> list[_Node]:
-    """Give each entry its children, and return the roots; a ring of parents is cut where it is met first."""
-    roots = []
-    for node in nodes.values():
-        parent = nodes.get(node.parent or "")
-        if parent is None or parent is node:
-            roots.append(node)
-        else:
-            parent.children.append(node)
-    reached: set[str] = set()
-    waiting = list(roots)
-    while waiting:
-        node = waiting.pop()
-        reached.add(node.id)
-        waiting.extend(child for child in node.children if child.id not in reached)
-    for node in nodes.values():
-        if node.id not in reached:
-            nodes[node.parent or ""].children.remove(node)
-            roots.append(node)
-            waiting = [node]
-            while waiting:
-                one = waiting.pop()
-                reached.add(one.id)
-                waiting.extend(child for child in one.children if child.id not in reached)
-    return roots
-
-
-def _drawn(roots: Sequence[_Node], leaf: str, *, everything: bool, signs: Sequence[str]) -> Iterator[str]:
+def _words(text: JSON) -> str:
     """
-    Yield the lines of the drawing.
+    Return the beginning of a text, on one line.
 
-    A chain stays at one depth, so that only forks go to the right, and no
-    recursion: a chain may be a hundred thousand entries long.
+    It ends between words, since the beginning of a secret might not be known as
+    one. A script without spaces is cut anywhere.
     """
-    tee, corner, bar, filled, hollow, dots = signs
-    waiting: list[tuple[_Node, str, str]] = [
-        (root, "", "" if len(roots) == 1 else (corner if root is roots[-1] else tee)) for root in reversed(roots)
+    if not isinstance(text, str):
+        return ""
+    begun = " ".join(text[: _MOST_CHARS * 4].split())
+    if len(begun) <= _MOST_CHARS and len(text) <= _MOST_CHARS * 4:
+        return begun
+    begun = begun[:_MOST_CHARS]
+    if begun[-1:].isascii():
+        begun = begun.rpartition(" ")[0]
+    return f"{begun}{dots()}"
+
+
+def _draw(told: _Told, *, everything: bool) -> None:
+    entries, leaf = told.entries, told.leaf
+    is_told = [
+        everything or at == leaf or entry.type in _TOLD or entry.id in told.labels for at, entry in enumerate(entries)
     ]
-    while waiting:
-        node, indent, branch = waiting.pop()
-        below = indent + ("" if not branch else "   " if branch == corner else bar)
-        first = True
-        while True:
-            run: list[_Node] = []
-            while not everything and _is_plain(node, leaf) and len(node.children) == 1:
-                run.append(node)
-                node = node.children[0]
-            if len(run) > 1:
-                yield f"{indent}{branch if first else below[len(indent) :]}{_folded(run, filled, hollow, dots)}"
-                first = False
-            elif run:
-                node = run[0]
-            yield f"{indent}{branch if first else below[len(indent) :]}{_line(node, leaf, filled, hollow)}"
-            first = False
-            if len(node.children) != 1:
-                break
-            node = node.children[0]
-        deep = below if len(below) < _DEEPEST * len(bar) else below[: _DEEPEST * len(bar)]
-        children = sorted(node.children, key=lambda child: child.active)
-        waiting.extend((child, deep, corner if child is children[-1] else tee) for child in reversed(children))
+    signs = _SIGNS if can_show("".join(attrs.astuple(_SIGNS))) else _PLAIN_SIGNS
+    room = columns() or _IN_A_FILE
+    wide = max((len(_short_id(entry)) for entry, shown in zip(entries, is_told, strict=True) if shown), default=0)
+    steps = told.branches.steps(is_told=is_told)
+    print_lines(_line(told, step, signs, is_first=not n, wide=wide, room=room) for n, step in enumerate(steps))
 
 
-def _is_plain(node: _Node, leaf: str) -> bool:
-    return node.type not in _TOLD and node.label is None and node.id != leaf
+def _line(told: _Told, step: Step, signs: _Signs, *, is_first: bool, wide: int, room: int) -> str:
+    before = signs.bar * (step.depth - step.opens) + (signs.top if is_first else signs.tee) * step.opens
+    at, active = step.at, step.at in told.branches.active
+    if step.folded:
+        asked = sum(told.speakers[one] == "user" for one in step.folded)
+        text = f"{signs.folded} {len(step.folded):,} entries, {asked:,} of the user's"
+        return f"{before}{styled(text, dim=True)}"
+    entry = told.entries[at]
+    dot = signs.filled if active else signs.hollow
+    speaker = _name_of(told.speakers[at])
+    label = None if entry.id is None else told.labels.get(entry.id)
+    marks = [] if label is None else [f"[{cut(as_shown(clean_text(label)), _LONGEST_LABEL)}]"]
+    marks += ["(here)"] if at == told.leaf else []
+    marked = "".join(f"{mark} " for mark in marks)
+    shown_id = f"{_short_id(entry):<{wide}}"
+    left = room - sum(map(cells, (before, dot, shown_id, speaker, marked))) - len("   ")
+    words = cut(as_shown(clean_text(told.words[at])), left) if told.words[at] and left > len(dots()) else ""
+    if active:
+        dot, shown_id, marked = styled(dot, fg="green"), styled(shown_id, fg="yellow"), styled(marked, fg="cyan")
+        return f"{before}{dot} {shown_id} {speaker} {marked}{words}".rstrip()
+    return f"{before}{dot} {styled(f'{shown_id} {speaker}', dim=True)} {styled(marked, fg='cyan')}{words}".rstrip()
 
 
-def _folded(run: Sequence[_Node], filled: str, hollow: str, dots: str) -> str:
-    asked = sum(node.role == "user" for node in run)
-    return f"{filled if run[0].active else hollow}{dots} {len(run):,} entries, {asked:,} of the user's"
+@functools.cache
+def _name_of(speaker: str) -> str:
+    name = clean_text(_SPEAKERS.get(speaker, speaker.replace("_", " ")))
+    return f"{cut(as_shown(name), _LONGEST_WORD):<10}"
 
 
-def _line(node: _Node, leaf: str, filled: str, hollow: str) -> str:
-    label = "" if node.label is None else f"  [{clean_text(node.label, limit=_WORDS)}]"
-    here = "  <- here" if node.id == leaf else ""
-    words = f": {clean_text(node.text)}" if node.text else ""
-    dot = filled if node.active else hollow
-    return f"{dot}{clean_text(node.role)} {clean_text(node.id, limit=40)}{words}{label}{here}"
+def _short_id(entry: Entry) -> str:
+    shown = _id_of(entry) or "-"
+    return shown if len(shown) <= _LONGEST_ID else cut(as_shown(shown), _LONGEST_ID)
 
 
-def _can_draw() -> bool:
-    try:
-        "".join(_LINES).encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
+def _id_of(entry: Entry) -> str | None:
+    return None if entry.id is None else clean_text(entry.id)
 
 
-def _as_json(node: _Node) -> dict[str, Any]:
+def _as_json(told: _Told, at: int) -> dict[str, Any]:
+    entry = told.entries[at]
+    label = None if entry.id is None else told.labels.get(entry.id)
     return {
-        "id": clean_text(node.id),
-        "parent": None if node.parent is None else clean_text(node.parent),
-        "type": clean_text(node.type),
-        "role": clean_text(node.role),
-        "active": node.active,
-        "label": None if node.label is None else clean_text(node.label),
+        "id": _id_of(entry),
+        "parent": None if entry.parent_id is None else clean_text(entry.parent_id),
+        "type": _cleaned(entry.type),
+        "role": _cleaned(told.speakers[at]) if entry.type == "message" else None,
+        "active": at in told.branches.active,
+        "label": None if label is None else clean_text(label),
     }
+
+
+_cleaned = functools.cache(clean_text)

@@ -15,10 +15,10 @@ from openclaw_ctx.cli.speech import clean_text, complain, say, say_json
 from openclaw_ctx.contract import Message, SessionKey
 from openclaw_ctx.errors import OpenClawCtxError, TranscriptFormatError, UnknownFormatError
 from openclaw_ctx.transcript import FileStore, SessionInfo, lines_of
+from openclaw_ctx.transcript.checks.verify import Finding, verify_file, verify_messages
 from openclaw_ctx.transcript.importers import import_session
-from openclaw_ctx.transcript.store import find_session
-from openclaw_ctx.transcript.upkeep import verify_index
-from openclaw_ctx.transcript.verify import Finding, verify_file, verify_messages
+from openclaw_ctx.transcript.stores.store import find_session
+from openclaw_ctx.transcript.stores.upkeep import verify_index
 
 from .progress import progress
 from .sources import OWN_FORMAT, is_own, means_file, store_in

@@ -5,6 +5,7 @@ The smallest engine that is worth using, and an example of how one is written.
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 import attrs
 
@@ -17,6 +18,7 @@ from openclaw_ctx import (
     EngineInfo,
     IngestResult,
     Message,
+    SystemMessage,
     ToolResultMessage,
     UserMessage,
     hookimpl,
@@ -65,7 +67,7 @@ class WindowEngine:
         if token_budget is None and self._max_turns is None:
             return AssembleResult(messages=messages)
         budget = token_budget if token_budget is not None else float("inf")
-        head = self._summary(messages, budget)
+        head = self._head(messages, budget)
         budget -= sum(map(self._count, head))
         start, spent = self._whole_turns(messages, budget, end=len(head))
         if start < len(messages) or start == len(head):
@@ -81,11 +83,13 @@ class WindowEngine:
         """Say that nothing needs doing: a window leaves out, it does not summarise."""
         return CompactResult(ok=True, compacted=False, reason="a window leaves out what does not fit")
 
-    def _summary(self, messages: Sequence[Message], budget: float) -> tuple[Message, ...]:
-        first = messages[0] if messages else None
+    def _head(self, messages: Sequence[Message], budget: float) -> tuple[Message, ...]:
+        """Return the standing instructions, and the summary where that leaves room."""
+        head = tuple(takewhile(lambda message: isinstance(message, SystemMessage), messages))
+        first = messages[len(head)] if len(head) < len(messages) else None
         if isinstance(first, CompactionSummaryMessage) and self._count(first) <= budget / _SUMMARY_SHARE:
-            return (first,)
-        return ()
+            return (*head, first)
+        return head
 
     def _whole_turns(self, messages: Sequence[Message], budget: float, *, end: int) -> tuple[int, float]:
         """Return where the kept turns begin, and what they cost; the end of *messages* where none fits."""

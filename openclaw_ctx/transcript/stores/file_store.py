@@ -1,0 +1,484 @@
+"""
+Sessions as files of one folder.
+
+A session's first transcript is called by its key, and its successors by time and
+id; ``sessions.json`` says which one counts, and is made again of the transcripts
+where it is lost. Whoever holds a transcript's lock may write, move or replace it.
+"""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from openclaw_ctx.contract import JSON, SessionId, SessionKey
+from openclaw_ctx.errors import (
+    SessionBusyError,
+    SessionExistsError,
+    SessionNotFoundError,
+    TranscriptError,
+)
+from openclaw_ctx.log import describe_error, get_logger
+from openclaw_ctx.transcript.checks.mend import Mended, mend_file
+from openclaw_ctx.transcript.file_record import FileRecord
+from openclaw_ctx.transcript.header import iso_time, new_header
+from openclaw_ctx.transcript.lock import WriterLock
+from openclaw_ctx.transcript.paths import make_private_folder, move_file, safe_name
+from openclaw_ctx.transcript.record_file import sync_folder
+from openclaw_ctx.transcript.successor import Successor
+from openclaw_ctx.transcript.transcript import Transcript
+
+from .archive import archive_name, parse_archive_name
+from .base import StoreBase
+from .index import Entries, SessionIndex, primary_transcripts, rebuild
+from .store import Archive, ArchiveReason, SessionInfo
+from .whole_file import (
+    count_file,
+    describe_file,
+    header_of,
+    holds_something,
+    lines_behind_header,
+    write_pieces_to,
+    write_whole,
+)
+
+__all__ = ["FileStore"]
+
+_log = get_logger()
+
+_MOST_TRIES: Final = 20
+_PIECE_BYTES: Final = 1 << 20
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class FileStore(StoreBase):
+    """A :class:`~.store.SessionStore` in a folder, which is made when something is first written."""
+
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+        """
+        Keep sessions in *folder*.
+
+        Args:
+            folder: Private where it is made here.
+            durable: Whether an append returns only when the disk has it (fdatasync).
+        """
+        super().__init__(str(folder))
+        self.folder = folder
+        self._durable = durable
+        self._index = SessionIndex(folder)
+        self._tokens: dict[SessionKey, int] = {}
+
+    # -- one session ------------------------------------------------------------------------------
+
+    def open(self, key: SessionKey, *, cwd: str | None = None) -> Transcript:
+        """
+        Open a session for writing; begin it where there is none.
+
+        Raises:
+            SessionBusyError: Somebody else writes it.
+            TranscriptFormatError: Its path is a symbolic link or no plain file.
+            OSError: The operating system refuses folder or file.
+        """
+        for _ in range(_MOST_TRIES):
+            path = self._path_of(key)
+            record = FileRecord.open(path, durable=self._durable, note_path=self._note_path(key))
+            # Until the lock was ours somebody may have rotated the session, or put it aside.
+            if self._path_of(key) == path and record.is_at_path():
+                transcript = self._watched(Transcript(record, key=key, header=new_header(cwd=cwd, key=key)))
+                self._writing.add(transcript)
+                return transcript
+            record.close()
+        raise SessionBusyError(str(self._path_of(key)), "others, who move it all the time", 0.0)
+
+    def read(self, key: SessionKey) -> Transcript:
+        """
+        Open a session for reading, as it is now.
+
+        Raises:
+            SessionNotFoundError: There is none.
+        """
+        path = self._path_of(key)
+        try:
+            return Transcript(FileRecord(path, read_only=True, note_path=self._note_path(key)), key=key)
+        except FileNotFoundError:
+            raise SessionNotFoundError(key, str(self.folder), ()) from None
+
+    def note_tokens(self, key: SessionKey, context_tokens: int) -> None:
+        """Remember what the last prompt of a session cost; others see it when its transcript is closed."""
+        self._tokens[key] = context_tokens
+
+    # -- all of them ------------------------------------------------------------------------------
+
+    def sessions(self) -> Sequence[SessionInfo]:
+        """Return every session, the one written last first; one that was not closed properly is read for its counts."""
+        return _newest_first(self._info(key, entry) for key, entry in self._entries().items())
+
+    def glance(self) -> Sequence[SessionInfo]:
+        """
+        Return every session, the one written last first, and write nothing.
+
+        No transcript is read but for its first line, so what is counted is what
+        the index says, which may be old or nothing.
+        """
+        return _newest_first(self._glimpse(key, entry) for key, entry in self._entries().items())
+
+    # -- what was put aside -----------------------------------------------------------------------
+
+    def archive(self, key: SessionKey, reason: ArchiveReason) -> Archive:
+        """
+        Put a session's transcript aside, and those that it follows; the key is free.
+
+        Raises:
+            SessionNotFoundError: There is none.
+            SessionBusyError: Somebody writes it.
+        """
+        path = self._path_of(key)
+        with self._locked(path):
+            if self._path_of(key) != path or not holds_something(path):
+                raise SessionNotFoundError(key, str(self.folder), ())
+            for file in self._superseded(key, path):
+                if header_of(file).get("parentSession") == path.name:
+                    file.unlink()  # a rotation that was cut off: nobody was ever in it, and all of it is in its parent
+                else:
+                    self._put_aside(file, reason)
+            # The one that counts goes last: cut off before, the session is as it was.
+            name = self._put_aside(path, reason)
+            self._index.update(lambda entries: entries.pop(key, None))
+            self._tokens.pop(key, None)
+        return self._archive(name)
+
+    def archives(self) -> Sequence[Archive]:
+        """Return what was put aside, the oldest first."""
+        names = [name for name in _names(self.folder) if parse_archive_name(name) is not None]
+        return sorted(map(self._archive, names), key=lambda archive: (archive.at, archive.name))
+
+    def restore(self, name: str, *, key: SessionKey | None = None) -> SessionInfo:
+        """
+        Bring an archive back under its key, or another.
+
+        Raises:
+            SessionExistsError: The key is taken.
+            SessionNotFoundError: There is no such archive.
+        """
+        source = self._archived_path(name)
+        header = header_of(source)
+        wanted = key or self._archive(name).key
+        with self._free(wanted) as path:
+            if header.get("sessionKey") not in (None, wanted):
+                # Where it is, and moved then: cut off in between, there is one of it, and an archive still.
+                header = header | {"sessionKey": wanted, "restoredFrom": name, "restoredKey": header["sessionKey"]}
+                write_whole(source, header, lines_behind_header(source))
+            move_file(source, path)
+            return self._note_made(wanted, path, header)
+
+    def repair(self, key: SessionKey) -> tuple[Mended, Archive | None]:
+        """
+        Put a repaired transcript in the place of a session's damaged one, which is put aside; no archive: it was whole.
+
+        Raises:
+            SessionNotFoundError: There is none.
+            SessionBusyError: Somebody writes it.
+            OSError: It could not be written; the session is as it was.
+        """
+        path = self._path_of(key)
+        with self._locked(path):
+            if self._path_of(key) != path or not holds_something(path):
+                raise SessionNotFoundError(key, str(self.folder), ())
+            mended = mend_file(path, header=new_header(key=key, cwd=""))
+            if not mended.done:
+                return mended, None
+            name = archive_name(path.name, "bak", datetime.now(UTC), _names(self.folder))
+            temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+            try:
+                mended.write(temporary)
+                # A copy: as a second name of the file it would grow with the session, if a kill left that as it was.
+                write_pieces_to(self.folder / name, _pieces_of(path))
+                try:
+                    move_file(temporary, path)
+                except OSError:
+                    (self.folder / name).unlink()
+                    raise
+            finally:
+                temporary.unlink(missing_ok=True)
+            sync_folder(self.folder)
+            facts = {**describe_file(path, mended.header), **count_file(path)}
+            self._try_update(lambda entries: _merge(entries, key, facts))
+        return mended, self._archive(name)
+
+    def remove(self, name: str) -> None:
+        """
+        Destroy an archive.
+
+        Raises:
+            SessionNotFoundError: There is no such archive.
+        """
+        self._archived_path(name).unlink()
+
+    def superseded(self) -> Sequence[Path]:
+        """
+        Return transcripts that belong to a session and are not the one that counts: what rotations left behind.
+
+        One that merely bears a session's key, and that nobody rotated, is a session of its own.
+        """
+        entries = self._entries()
+        current = {self._file_of(key, entry).name for key, entry in entries.items()}
+        first = {_first_name(key) for key in entries}
+        left = [path for path in primary_transcripts(self.folder) if path.name not in current]
+        return [path for path in left if path.name in first or _key_in(path) in entries]
+
+    def close(self) -> None:
+        """Do nothing: all that is open is the transcripts'."""
+
+    # -- where things are -------------------------------------------------------------------------
+
+    def _path_of(self, key: SessionKey) -> Path:
+        """Return the transcript that counts; where a session has none, where to begin it."""
+        entries = self._index.read()
+        entry = entries.get(key, {})
+        path = self._file_of(key, entry)
+        # Whoever wrote the index may have known nothing of a rotation.
+        if path.name != entry.get("sessionFile") and any(_key_in(stray) == key for stray in self._strays(entries)):
+            path = self._file_of(key, self._entries().get(key, {}))
+        return path
+
+    def _file_of(self, key: str, entry: Mapping[str, JSON]) -> Path:
+        """Return the transcript that an entry of the index means: where there is none, the session's first one."""
+        named = entry.get("sessionFile")
+        if isinstance(named, str) and (self.folder / named).exists():
+            return self.folder / named
+        return self.folder / _first_name(key)
+
+    def _note_path(self, key: SessionKey) -> Path:
+        return self.folder / f"{_first_name(key)}.handover"
+
+    def _entries(self) -> Entries:
+        """Return the index, with an entry for each transcript that it does not know."""
+        entries = self._index.read()
+        if self._strays(entries):
+            files = {entry.get("sessionFile") for entry in entries.values()}
+            there = {key for key, entry in entries.items() if self._file_of(key, entry).name in files}
+            files.update(map(_first_name, there))
+            for key, entry in rebuild(self.folder).items():
+                if key not in there and entry.get("sessionFile") not in files:
+                    # What was counted was counted in another file.
+                    entries[key] = {**entries.get(key, {}), **entry, "bytes": None}
+        return entries
+
+    def _strays(self, entries: Entries) -> list[Path]:
+        """Return transcripts that the index does not know."""
+        known = {entry.get("sessionFile") for entry in entries.values()} | set(map(_first_name, entries))
+        return [path for path in primary_transcripts(self.folder) if path.name not in known]
+
+    def _superseded(self, key: SessionKey, current: Path) -> list[Path]:
+        first = _first_name(key)
+        others = {entry.get("sessionFile") for name, entry in self._index.read().items() if name != key}
+        return [
+            path
+            for path in primary_transcripts(self.folder)
+            if path != current and path.name not in others and (path.name == first or _key_in(path) == key)
+        ]
+
+    def _put_aside(self, path: Path, reason: ArchiveReason) -> str:
+        name = archive_name(path.name, reason, datetime.now(UTC), _names(self.folder))
+        move_file(path, self.folder / name)
+        return name
+
+    def _archived_path(self, name: str) -> Path:
+        path = self.folder / name
+        if parse_archive_name(name) is None or not path.is_file():
+            raise SessionNotFoundError(name, str(self.folder), ())
+        return path
+
+    def _archive(self, name: str) -> Archive:
+        named = parse_archive_name(name)
+        if named is None:
+            raise SessionNotFoundError(name, str(self.folder), ())
+        path = self.folder / name
+        header = header_of(path)
+        stem = named.file.removesuffix(".jsonl")
+        # One whose restoration under another key was cut off bears that key already.
+        key = header.get("restoredKey") if header.get("restoredFrom") == name else header.get("sessionKey")
+        return Archive(
+            name=name,
+            key=SessionKey(str(key or stem)),
+            session_id=SessionId(str(header.get("id") or stem)),
+            reason=named.reason,
+            at=named.at,
+            size=path.stat().st_size,
+        )
+
+    # -- making and counting ----------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _locked(self, path: Path) -> Iterator[None]:
+        make_private_folder(self.folder)
+        lock = WriterLock(path)
+        lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @contextlib.contextmanager
+    def _free(self, key: SessionKey) -> Iterator[Path]:
+        """Hold the place of a new session."""
+        path = self.folder / _first_name(key)
+        with self._locked(path):
+            if holds_something(path) or holds_something(self._path_of(key)):
+                raise SessionExistsError(key)
+            self._tokens.pop(key, None)
+            yield path
+
+    def _make(self, key: SessionKey, header: Mapping[str, JSON], lines: Iterable[bytes]) -> SessionInfo:
+        with self._free(key) as path:
+            write_whole(path, header, lines)
+            return self._note_made(key, path, header)
+
+    def _succeed(self, transcript: Transcript, header: dict[str, JSON], plan: Successor) -> Path:
+        key, session_id = SessionKey(str(transcript.key)), str(header["id"])
+        path = self.folder / f"{iso_time().replace(':', '-').replace('.', '-')}_{session_id}.jsonl"
+        write_whole(path, header | {"parentBytes": transcript.path.stat().st_size}, plan.lines)
+        try:
+            record = FileRecord.open(path, durable=self._durable, note_path=self._note_path(key))
+            try:
+                self._index.update(lambda entries: _point(entries, key, path.name, session_id))
+            except BaseException:
+                record.close()
+                raise
+        except BaseException:
+            # Not in the index, so nobody goes on in it.
+            path.unlink(missing_ok=True)
+            raise
+        transcript.adopt(record, renamed=plan.renamed)
+        return path
+
+    def _note_made(self, key: SessionKey, path: Path, header: Mapping[str, JSON]) -> SessionInfo:
+        entry = {**describe_file(path, header), **count_file(path)}
+        self._try_update(lambda entries: entries.update({key: entry}))
+        info = self._info(key, entry)
+        assert info is not None  # noqa: S101 -- it was written a moment ago, under its lock
+        return info
+
+    def _watched(self, transcript: Transcript) -> Transcript:
+        """Have the index told when *transcript* is closed."""
+        key, path = SessionKey(str(transcript.key)), transcript.path
+        size, opened = path.stat().st_size, transcript.tally()
+        entry = self._index.read().get(key, {})
+        # What was not read is counted by whoever closed the session last.
+        known = entry if opened.whole or entry.get("bytes") == size else None
+
+        def closed() -> None:
+            try:
+                transcript.refresh()
+            except (OSError, TranscriptError):
+                return  # it was removed, or is a transcript no more
+            if not holds_something(transcript.path):
+                return
+            now = transcript.tally()
+            tokens = self._tokens.pop(key, None)
+            noted = {} if tokens is None else {"contextTokens": tokens}
+            facts = describe_file(transcript.path, transcript.header)
+            if facts["bytes"] == entry.get("bytes") and facts["sessionFile"] == entry.get("sessionFile"):
+                if noted:
+                    self._try_update(lambda entries: entries.setdefault(key, {}).update(noted))
+                return
+            if now.whole and now.is_last:
+                facts |= {"messages": now.messages, "compactionCount": now.compactions}
+            elif known is not None and (transcript.path, now.first_id, now.is_last) == (path, opened.first_id, True):
+                facts["messages"] = known.get("messages", 0) + now.messages - opened.messages
+                facts["compactionCount"] = known.get("compactionCount", 0) + now.compactions - opened.compactions
+            else:
+                del facts["bytes"]  # whoever lists it counts it
+            facts |= {} if now.name is None else {"name": now.name or None}
+            facts |= noted
+            self._try_update(lambda entries: _merge(entries, key, facts))
+
+        transcript.when_closed(closed)
+        return transcript
+
+    def _info(self, key: str, entry: Mapping[str, JSON]) -> SessionInfo | None:
+        """Return what a list shows of a session; ``None`` where it holds nothing."""
+        info = self._glimpse(key, entry)
+        if info is None or (entry.get("bytes") == info.size and "messages" in entry):
+            return info
+        facts = {**entry, **describe_file(info.path, header_of(info.path)), **count_file(info.path)}
+        self._try_update(lambda entries: _merge(entries, key, facts))
+        return self._glimpse(key, facts)
+
+    def _glimpse(self, key: str, entry: Mapping[str, JSON]) -> SessionInfo | None:
+        """Return what an entry says of a session; ``None`` where it holds nothing."""
+        path = self._file_of(key, entry)
+        try:
+            state = path.stat()
+        except OSError:
+            return None
+        if not state.st_size:
+            return None
+        return SessionInfo(
+            key=SessionKey(key),
+            session_id=SessionId(str(entry.get("sessionId") or path.stem)),
+            path=path,
+            name=entry.get("name"),
+            started_at=_moment(entry.get("sessionStartedAt")),
+            updated_at=_moment(state.st_mtime_ns // 1_000_000),
+            messages=entry.get("messages", 0),
+            compactions=entry.get("compactionCount", 0),
+            context_tokens=self._tokens.get(SessionKey(key), entry.get("contextTokens")),
+            size=state.st_size,
+            parent=entry.get("forkedFromParent"),
+            previous=entry.get("previousFile"),
+        )
+
+    def _try_update(self, change: Callable[[Entries], object]) -> None:
+        """Update the index; what it says is in the transcripts too, so that a failure is no reason to stop."""
+        try:
+            self._index.update(change)
+        except (OSError, SessionBusyError) as error:
+            _log.warning("index.unwritten", path=str(self.folder), reason=describe_error(error))
+
+
+def _key_in(path: Path) -> str | None:
+    key = header_of(path).get("sessionKey")
+    return key if isinstance(key, str) else None
+
+
+def _first_name(key: str) -> str:
+    return f"{safe_name(key)}.jsonl"
+
+
+def _pieces_of(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
+
+
+def _newest_first(infos: Iterable[SessionInfo | None]) -> list[SessionInfo]:
+    found = [info for info in infos if info is not None]
+    return sorted(found, key=lambda info: (info.updated_at or _NEVER, info.key), reverse=True)
+
+
+def _moment(milliseconds: JSON) -> datetime | None:
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 -- names are what archives are known by
+    except FileNotFoundError:
+        return []
+
+
+def _merge(entries: Entries, key: str, facts: Mapping[str, JSON]) -> None:
+    told = {"bytes": None, **facts}
+    entry = entries.get(key, {}) | told
+    entries[key] = {name: value for name, value in entry.items() if name not in told or value is not None}
+
+
+def _point(entries: Entries, key: str, name: str, session_id: str) -> None:
+    """Let a session's entry name another transcript."""
+    entry = entries.setdefault(key, {})
+    entry.update({"sessionFile": name, "sessionId": session_id})
+    entry.pop("bytes", None)
