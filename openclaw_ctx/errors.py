@@ -17,8 +17,14 @@ Everything that openclaw-ctx raises on purpose, by whose fault it is.
     │   ├── EngineNotRegisteredError
     │   ├── HostIncompatibleError
     │   └── SubstitutionRefusedError    ``plugins.slotPolicy`` is ``"strict"``
-    ├── ModelError                      the provider
-    │   └── ModelUnavailableError
+    ├── ModelError                      the provider; knows whether the same request may be tried again
+    │   ├── ContextOverflowError        the request is longer than the model takes
+    │   ├── ModelAuthError              the user's key, or the account behind it
+    │   ├── ModelRejectedError          the program's request, or a model that is not there
+    │   ├── ModelTimeoutError
+    │   ├── ModelTransientError
+    │   ├── ModelUnavailableError       the embedding program
+    │   └── RateLimitedError
     ├── SessionClosedError              the embedding program
     └── TranscriptError                 a session on disk
         ├── EntryNotFoundError
@@ -34,12 +40,14 @@ stays a bare exception with its traceback.
 """
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import attrs
 
 __all__ = [
     "AbortError",
     "ConfigError",
+    "ContextOverflowError",
     "EngineContractError",
     "EngineError",
     "EngineFailedError",
@@ -50,9 +58,14 @@ __all__ = [
     "EntryNotFoundError",
     "HostIncompatibleError",
     "InvalidOwnerError",
+    "ModelAuthError",
     "ModelError",
+    "ModelRejectedError",
+    "ModelTimeoutError",
+    "ModelTransientError",
     "ModelUnavailableError",
     "OpenClawCtxError",
+    "RateLimitedError",
     "ReadOnlyTranscriptError",
     "RegistryError",
     "SessionBusyError",
@@ -249,7 +262,93 @@ class SubstitutionRefusedError(EngineError):
 
 
 class ModelError(OpenClawCtxError):
-    """The provider of a model failed."""
+    """
+    A model gave no answer.
+
+    Attributes:
+        retryable: Whether the same request may be sent again, after a while.
+    """
+
+    retryable: ClassVar[bool] = False
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class ContextOverflowError(ModelError):
+    """
+    The request is longer than the model takes; a shorter one would do.
+
+    The numbers are read from what the provider said, and ``None`` where it gave none.
+    """
+
+    provider: str
+    model: str
+    said: str
+    observed_tokens: int | None = None
+    limit: int | None = None
+
+    def __str__(self) -> str:
+        observed = "unknown" if self.observed_tokens is None else self.observed_tokens
+        limit = "unknown" if self.limit is None else self.limit
+        return (
+            f"The request is too long for model {self.model!r} of {self.provider!r} "
+            f"(tokens {observed}, limit {limit}): {_sentence(self.said)} "
+            f"Compact the session, or use a model with a larger window."
+        )
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class ModelAuthError(ModelError):
+    """The provider does not serve this key: it is missing or wrong, may not do this, or has no credit left."""
+
+    provider: str
+    model: str
+    said: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.provider!r} does not serve model {self.model!r} to this key: {_sentence(self.said)} "
+            f"Check the key and the account behind it."
+        )
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class ModelRejectedError(ModelError):
+    """The provider understood the request and will not serve it as it stands."""
+
+    provider: str
+    model: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"{self.provider!r} rejected the request to model {self.model!r}: {_sentence(self.said)}"
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class ModelTimeoutError(ModelError):
+    """The provider did not answer in time, or stopped answering."""
+
+    retryable: ClassVar[bool] = True
+
+    provider: str
+    model: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"Model {self.model!r} of {self.provider!r} did not answer in time: {_sentence(self.said)}"
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class ModelTransientError(ModelError):
+    """The provider failed in a way that passes: overloaded, unreachable, broken off, or an answer without sense."""
+
+    retryable: ClassVar[bool] = True
+
+    provider: str
+    model: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"Model {self.model!r} of {self.provider!r} failed for the moment: {_sentence(self.said)}"
 
 
 @attrs.define(eq=False, repr=False, slots=False)
@@ -258,6 +357,27 @@ class ModelUnavailableError(ModelError):
 
     def __str__(self) -> str:
         return "No model is configured for engines. Open the host with Host.open(config, model=...)."
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class RateLimitedError(ModelError):
+    """
+    Too many requests or tokens for the moment.
+
+    ``retry_after_seconds`` is what the provider asks to wait, and ``None`` where it does not say.
+    """
+
+    retryable: ClassVar[bool] = True
+
+    provider: str
+    model: str
+    said: str
+    retry_after_seconds: float | None = None
+
+    def __str__(self) -> str:
+        wait = "a while" if self.retry_after_seconds is None else f"{self.retry_after_seconds} s"
+        said = _sentence(self.said)
+        return f"{self.provider!r} takes no more requests to model {self.model!r} for now: {said} Wait {wait}."
 
 
 @attrs.define(eq=False, repr=False, slots=False)
@@ -360,3 +480,7 @@ class UnknownFormatError(TranscriptError):
             f"{self.path!r} is not a session in a known format ({', '.join(self.known)}). "
             f"If it is one all the same, name its format with --format."
         )
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -18,8 +18,10 @@ _WHOSE_FIELDS_ARE_OPTIONAL = {("HostIncompatibleError", "guidance")}
 def _value(cls, field):
     """Return a value of the field's type that no sentence would hold by chance."""
     match field.type:
-        case t if t is float:
+        case t if "float" in str(t):
             return 12.5
+        case t if "int" in str(t):
+            return 4711
         case t if "Sequence" in str(t):
             return (f"first {field.name}", f"second {field.name}")
         case _:

@@ -12,8 +12,8 @@ import pytest
 
 import openclaw_ctx
 
-HEAVY = ("structlog", "rich", "pyjson5", "cattrs", "psutil", "tiktoken", "asyncio")
-ROOMS = ("assembly", "config", "contract", "errors", "host", "tokens", "transcript")
+HEAVY = ("structlog", "rich", "pyjson5", "cattrs", "psutil", "tiktoken", "asyncio", "openai", "anthropic")
+ROOMS = ("assembly", "config", "contract", "errors", "host", "models", "tokens", "transcript")
 
 
 def _in_isort_order(names: list[str]) -> list[str]:

@@ -159,7 +159,7 @@ class AssistantMessage(_ContentMessage):
     What the model answered: text, thinking, tool calls.
 
     Attributes:
-        usage: The provider's token counts, verbatim.
+        usage: Token counts, in the words of whoever wrote the message.
         stop_reason: ``stop``, ``length``, ``toolUse``, ``error`` or ``aborted`` in the v3 form.
         error_message: What went wrong when *stop_reason* is ``error``.
     """

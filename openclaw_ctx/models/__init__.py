@@ -1,5 +1,30 @@
-"""Who writes a summary. For now without any model; providers come with the runtime."""
+"""Who answers: one protocol, the providers' clients, a script, and a summary that needs no model."""
 
-from .extractive import HEADING, summarize_extractively
+from openclaw_ctx.door import open_door
 
-__all__ = ["HEADING", "summarize_extractively"]
+__getattr__, __dir__, __all__ = open_door(
+    __name__,
+    {
+        ".anthropic_messages": ("AnthropicModel",),
+        ".classify": ("Failure", "FailureKind", "classify_failure"),
+        ".client": (
+            "AnswerEnded",
+            "Model",
+            "ModelAnswer",
+            "ModelEvent",
+            "ModelRequest",
+            "TextDelta",
+            "ThinkingDelta",
+            "TokenUsage",
+            "ToolCallReady",
+            "UsageReported",
+            "as_complete",
+            "whole_answer",
+        ),
+        ".extractive": ("HEADING", "summarize_extractively"),
+        ".failures": ("model_error",),
+        ".figures": ("observed_tokens", "token_limit"),
+        ".openai_compatible": ("OpenAICompatibleModel",),
+        ".scripted": ("FakeClock", "ScriptLine", "ScriptedAnswer", "ScriptedModel"),
+    },
+)

@@ -11,9 +11,14 @@ from typing import assert_type
 import attrs
 
 from openclaw_ctx import (
+    AbortSignal,
+    AnswerEnded,
+    AnthropicModel,
     AssembleResult,
     AssistantMessage,
     CompactResult,
+    Complete,
+    CompletionRequest,
     Config,
     EngineContext,
     EngineFactory,
@@ -24,16 +29,25 @@ from openclaw_ctx import (
     IngestResult,
     Message,
     MirrorRow,
+    Model,
+    ModelError,
+    ModelRequest,
+    OpenAICompatibleModel,
     Opening,
     QuarantineRecord,
+    RateLimitedError,
     Registration,
+    ScriptedAnswer,
+    ScriptedModel,
     Selection,
     Session,
     SessionKey,
     TextBlock,
+    TextDelta,
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
+    as_complete,
     hookimpl,
 )
 
@@ -77,6 +91,32 @@ class LastFew:
 def make_last_few(context: EngineContext) -> LastFew:
     """Build the engine, as an entry point may."""
     return LastFew(context)
+
+
+def models() -> list[Model]:
+    """Return one of each kind."""
+    script = ScriptedModel(["Hello.", ScriptedAnswer(text="Bye."), lambda request: request.system_prompt or ""])
+    return [script, OpenAICompatibleModel("m", base_url="http://localhost/v1"), AnthropicModel("m", api_key="k")]
+
+
+async def ask(model: Model) -> str:
+    """Ask as it comes, and whole."""
+    request = ModelRequest(messages=[UserMessage(content="Hello?")], tools=[{"name": "boil"}])
+    async for event in model.stream(request, abort=AbortSignal()):
+        match event:
+            case TextDelta(text=text):
+                assert_type(text, str)
+            case AnswerEnded(answer=answer):
+                assert_type(answer.message, AssistantMessage)
+    try:
+        answer = await model.complete(request)
+    except RateLimitedError as error:
+        return f"wait {error.retry_after_seconds}"
+    except ModelError as error:
+        return str(error.retryable)
+    complete: Complete = as_complete(model)
+    result = await complete(CompletionRequest(messages=[answer.message]))
+    return result.text
 
 
 async def talk(config: Config, ask_model: Callable[[Sequence[Message]], Awaitable[str]]) -> str:

@@ -1,0 +1,71 @@
+from .anthropic_messages import (
+    AnthropicModel,
+)
+from .classify import (
+    Failure,
+    FailureKind,
+    classify_failure,
+)
+from .client import (
+    AnswerEnded,
+    Model,
+    ModelAnswer,
+    ModelEvent,
+    ModelRequest,
+    TextDelta,
+    ThinkingDelta,
+    TokenUsage,
+    ToolCallReady,
+    UsageReported,
+    as_complete,
+    whole_answer,
+)
+from .extractive import (
+    HEADING,
+    summarize_extractively,
+)
+from .failures import (
+    model_error,
+)
+from .figures import (
+    observed_tokens,
+    token_limit,
+)
+from .openai_compatible import (
+    OpenAICompatibleModel,
+)
+from .scripted import (
+    FakeClock,
+    ScriptedAnswer,
+    ScriptedModel,
+    ScriptLine,
+)
+
+__all__ = [
+    "HEADING",
+    "AnswerEnded",
+    "AnthropicModel",
+    "Failure",
+    "FailureKind",
+    "FakeClock",
+    "Model",
+    "ModelAnswer",
+    "ModelEvent",
+    "ModelRequest",
+    "OpenAICompatibleModel",
+    "ScriptLine",
+    "ScriptedAnswer",
+    "ScriptedModel",
+    "TextDelta",
+    "ThinkingDelta",
+    "TokenUsage",
+    "ToolCallReady",
+    "UsageReported",
+    "as_complete",
+    "classify_failure",
+    "model_error",
+    "observed_tokens",
+    "summarize_extractively",
+    "token_limit",
+    "whole_answer",
+]
