@@ -232,7 +232,7 @@ class World:
 
         Args:
             step: What was done.
-            made: What a rotation or a fork has written, which is looked at rather than foretold; see :func:`~.successor.goes_on`.
+            made: What a rotation or a fork has written: looked at, not foretold; see :func:`~.successor.goes_on`.
         """
         self.steps += 1
         match step.kind:
