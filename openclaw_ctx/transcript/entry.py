@@ -35,7 +35,7 @@ __all__ = [
     "read_entry",
 ]
 
-LINE_KEYS: Final = frozenset({"type", "id", "parentId", "timestamp"})
+LINE_KEYS: Final = frozenset({"type", "id", "parentId", "timestamp", "more"})
 """What every line has; all else on it belongs to its type."""
 
 _MESSAGE_TYPES: Final = frozenset({"message", "custom_message", "branch_summary"})

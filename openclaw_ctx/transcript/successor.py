@@ -86,7 +86,8 @@ def plan_successor(entries: Sequence[Entry], path: Sequence[Entry], *, data: _Da
     place_of = {id(entry): place for place, entry in enumerate(entries)}
     branch = [place_of[id(entry)] for entry in path]
     kept = [place for position, place in enumerate(branch) if position not in rotation.gone]
-    stays = _labelled_within(entries, {*kept, *_others(entries, branch)}, rotation.renamed, data)
+    told = _newest_told(entries, {*kept, *_others(entries, branch)}, data)
+    stays = _labelled_within(entries, told, rotation.renamed, data)
     parents = _parents(entries)
     for place, parent in zip(branch, [None, *branch], strict=False):
         parents[place] = parent
@@ -312,6 +313,17 @@ def _labelled_within(
     return stays
 
 
+def _newest_told(entries: Sequence[Entry], stays: set[int], data: _Data) -> set[int]:
+    """Return *stays* with the newest label of each entry and the newest title alone: lines change their order."""
+    newest: dict[str | None, int] = {}
+    told: set[int] = set()
+    for place in sorted(stays):
+        if entries[place].type in {"label", "session_info"}:
+            told.add(place)
+            newest[_target(entries[place], data) if entries[place].type == "label" else None] = place
+    return stays - told | set(newest.values())
+
+
 def _others(entries: Sequence[Entry], branch: Sequence[int]) -> Iterator[int]:
     """Yield what is not on the branch; of an id that was used twice, one: the branch's, or the last."""
     ids = {None, *(entries[place].id for place in branch)}
@@ -422,7 +434,7 @@ def _keeping(
 
 def _written(entry: Entry, parent_id: EntryId | None, change: Mapping[str, JSON], *, data: _Data, line: _Line) -> bytes:
     """Return the line of an entry as it shall be: its own bytes where they say that."""
-    text = line(entry)
+    text = line(entry).strip(b"\x00")  # zeroed blocks before a record are damage, and none of its bytes
     if not change and _MORE_KEY not in text:
         with contextlib.suppress(ValueError):
             head = read_entry(text)

@@ -104,6 +104,8 @@ def _context_path(file: io.FileIO, size: int, *, at_least: int) -> list[Entry] |
         path.append(entry)
         wanted = entry.parent_id
         if kept is None and entry.is_boundary:
+            if b'"instructions"' in line:
+                return None
             kept = entry.first_kept_id or entry.id
         if kept == entry.id:
             path.reverse()

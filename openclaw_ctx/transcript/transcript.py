@@ -30,7 +30,7 @@ from .lines import body_of
 from .load import Loaded
 from .record import Record
 from .told import Tally, labels_told, name_told
-from .tree import Branch, walk
+from .tree import Branch, instructions, walk
 
 __all__ = ["Transcript"]
 
@@ -241,6 +241,9 @@ class Transcript:
             kept = first_kept_entry_id or entry_id
             body = {"summary": summary, "firstKeptEntryId": kept, "tokensBefore": tokens_before}
             body |= {"details": details} if details is not None else {}
+            if self._whole and instructions(self._branch.path, self._record.read):
+                # Whoever reads the file from its end learns that there is more to its context.
+                body["instructions"] = True
             # Not in one line: this may read anew, and then the branch is another one.
             entry = self._append("compaction", body, entry_id=entry_id)
             self._branch.grow(entry)
@@ -412,7 +415,7 @@ class Transcript:
         self._by_id = {entry.id: entry for entry in entries}
         self._header = loaded.header or self._header
         path = list(entries) if loaded.is_chain else walk(entries, entries[-1].id if entries else None)
-        self._branch = Branch(path, self._record.read)
+        self._branch = Branch(path, self._record.read, is_whole=loaded.whole)
 
     def _read_whole(self) -> None:
         """Read what lies before the context too, where that has not been done; the leaf stays where it is."""

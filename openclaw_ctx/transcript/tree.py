@@ -80,10 +80,19 @@ class Branch:
         summarised: How many messages the boundary's summary stands for.
     """
 
-    __slots__ = ("_in_context", "_read", "boundary", "context", "messages", "path", "summarised")
+    __slots__ = ("_in_context", "_is_whole", "_read", "boundary", "context", "messages", "path", "summarised")
 
-    def __init__(self, path: list[Entry], read: Callable[[Entry], Message]) -> None:
+    def __init__(self, path: list[Entry], read: Callable[[Entry], Message], *, is_whole: bool = True) -> None:
+        """
+        Go along *path*.
+
+        Args:
+            path: Root first; or where not *is_whole* the end of it that makes up the context, without instructions.
+            read: Reads an entry's message.
+            is_whole: Whether the path goes back to its root.
+        """
         self._read = read
+        self._is_whole = is_whole
         self.path = path
         self.messages: list[Entry] = []
         self.context: list[Entry] = []
@@ -183,8 +192,9 @@ class Branch:
         first = at
         if boundary.first_kept_id not in {None, boundary.id}:  # its own id: nothing is kept
             first = next((p for p in range(at - 1, -1, -1) if path[p].id == boundary.first_kept_id), at)
-        opening = [path[p] for p in instructions(path[:first], self._read) if path[p].in_context]
-        kept = [entry for entry in path[first:at] if entry.in_context]
+        standing = set(instructions(path[:at], self._read)) if self._is_whole else set()
+        opening = [path[p] for p in sorted(standing) if path[p].in_context]
+        kept = [path[p] for p in range(first, at) if p not in standing and path[p].in_context]
         following = [entry for entry in path[at + 1 :] if entry.in_context]
         if boundary.type == "reset":
             # A reset keeps what was said, and nothing of what was done.

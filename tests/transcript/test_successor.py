@@ -295,7 +295,7 @@ def test_a_reply_that_an_earlier_summary_stands_for_is_not_brought_back() -> Non
 
 
 def test_of_each_state_the_newest_before_the_compaction_stays() -> None:
-    """Those behind it all stay."""
+    """Those behind it all stay, but for a title that a newer one replaced."""
     states = [
         *(other("model_change", f"m{n}", provider="p", modelId=str(n)) for n in (1, 2)),
         *(other("thinking_level_change", f"t{n}", thinkingLevel="low") for n in (1, 2)),
@@ -305,7 +305,20 @@ def test_of_each_state_the_newest_before_the_compaction_stays() -> None:
 
     _, successor = rotated(Session(chained(*states, compaction("c"), *later)))
 
-    assert successor.ids == ["m2", "t2", "i2", "c", *(line["id"] for line in later)]
+    behind = [line["id"] for line in later if line["id"] != "later-i1"]
+    assert successor.ids == ["m2", "t2", "c", *behind]
+
+
+def test_a_newer_label_or_title_on_a_branch_that_was_left_stays_the_newest() -> None:
+    """Lines change their order in a rotation, and of several labels or titles the last line counts."""
+    first, tip = said("a"), said("b")
+    old = [label("l1", "a", "old"), other("session_info", "i1", name="old")]
+    aside = [label("l2", "a", "new"), other("session_info", "i2", name="new")]
+    lines = [*chained(first, *old, tip), *chained(*aside, behind="a"), *chained(compaction("c", "a"), behind="b")]
+
+    _, successor = rotated(Session(lines, "c"))
+
+    assert [entry_id for entry_id in successor.ids if entry_id[0] in "li"] == ["l2", "i2"]
 
 
 def test_a_boundary_that_names_what_is_left_out_names_what_follows_that() -> None:

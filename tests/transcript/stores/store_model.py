@@ -66,11 +66,12 @@ def context(path: Sequence[Line]) -> list[Line]:
         return [line for line in path if _visible(line)]
     ids = [line["id"] for line in path[:at]]
     first = ids.index(path[at]["keeps"]) if path[at]["keeps"] in ids else at
-    kept = path[first:at]
+    opening = _opening(path[:at])
+    kept = [line for line in path[first:at] if line not in opening]
     head = [path[at]] if path[at]["type"] == "compaction" else []
     if not head:
         kept = [line for line in kept if line["type"] == "message" and line["message"].role in {"user", "assistant"}]
-    return [line for line in [*_opening(path[:first]), *head, *kept, *path[at + 1 :]] if line in head or _visible(line)]
+    return [line for line in [*opening, *head, *kept, *path[at + 1 :]] if line in head or _visible(line)]
 
 
 def _opening(path: Sequence[Line]) -> list[Line]:
@@ -98,16 +99,9 @@ def name(lines: Iterable[Line]) -> str | None:
 def shown(messages: Iterable[Message]) -> list[Any]:
     """Return messages as they compare: all of one, but of a summary not when it was written."""
     return [
-        (message.entry_id, message.summary) if isinstance(message, CompactionSummaryMessage) else _unnumbered(message)
+        (message.entry_id, message.summary) if isinstance(message, CompactionSummaryMessage) else message
         for message in messages
     ]
-
-
-def _unnumbered(message: Message) -> Message:
-    """Return a message without how many lines were written with its own, which is the line's to say."""
-    if "more" not in getattr(message, "extra", {}):
-        return message
-    return attrs.evolve(message, extra={key: value for key, value in message.extra.items() if key != "more"})
 
 
 def expected(lines: Iterable[Line]) -> list[Any]:
@@ -272,15 +266,11 @@ def check_rotation(old: Sequence[Line], path: Sequence[Line], new: Sequence[Line
         del ids[after : after + rest]
     assert ids == wanted
     on_path = {line["id"] for line in path}
-    left = {line["id"] for line in old if line["id"] not in on_path and line["type"] != "label"}
+    left = {line["id"] for line in old if line["id"] not in on_path and line["type"] not in {"label", "session_info"}}
     there = {line["id"] for line in new}
     assert left <= there
-    # Branches that were left stand before the active one, so of several labels or titles another may be the last.
-    given = [line for line in old if line["type"] in {"label", "session_info"}]
-    for target in there:
-        wanted_label = {line["label"] or None for line in given if line.get("target") == target} or {None}
-        assert repeated or labels(new).get(target) in wanted_label
-    assert name(new) in ({line["name"] or None for line in given if "name" in line} or {None})
+    assert repeated or labels(new) == {target: label for target, label in labels(old).items() if target in there}
+    assert name(new) == name(old)
 
 
 def keeps_what_is_elsewhere(lines: Sequence[Line]) -> bool:
