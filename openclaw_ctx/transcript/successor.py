@@ -34,6 +34,8 @@ _Data: TypeAlias = Callable[[Entry], JSON]
 _Line: TypeAlias = Callable[[Entry], bytes]
 
 _STATES: Final = frozenset({"model_change", "thinking_level_change", "session_info"})
+# Of these the newest counts, whatever branch it is on.
+_TOLD: Final = frozenset({"label", "session_info"})
 _BESIDE: Final = frozenset({"custom_message", "branch_summary"})
 _KEPT: Final = "firstKeptEntryId"
 _NAMING_KEYS: Final = {"label": "targetId", "branch_summary": "fromId", "compaction": _KEPT, "reset": _KEPT}
@@ -318,7 +320,7 @@ def _newest_told(entries: Sequence[Entry], stays: set[int], data: _Data) -> set[
     newest: dict[str | None, int] = {}
     told: set[int] = set()
     for place in sorted(stays):
-        if entries[place].type in {"label", "session_info"}:
+        if entries[place].type in _TOLD:
             told.add(place)
             newest[_target(entries[place], data) if entries[place].type == "label" else None] = place
     return stays - told | set(newest.values())
