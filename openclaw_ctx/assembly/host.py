@@ -82,7 +82,7 @@ class Host:
         # An engine that needs a model is told before it is called that there is none.
         self.descriptor = descriptor if model is not None else _without_model(descriptor)
         self.state_dir = state_dir
-        self.store = store or FileStore(sessions_folder(state_dir), durable=settings.session.durable)
+        self.store = FileStore(sessions_folder(state_dir), durable=settings.session.durable) if store is None else store
         self.workspace_dir = workspace_dir
         self.findings = loaded.findings
         self._settings = settings

@@ -297,14 +297,16 @@ class Session:
 
     async def fork(self, new_key: str, *, at: EntryId | None = None) -> SessionInfo:
         """
-        Make another session of what is here, up to and with the entry *at*; this one stays as it is.
+        Make another session of what is here, or of the branch that ends at *at*; this one stays as it is.
 
         Raises:
             SessionExistsError: The new key is taken.
             EntryNotFoundError: There is no such entry.
         """
         self._require_open()
-        return self._store.fork(self.key, SessionKey(new_key), at=at)
+        # Of where this session is now, which need not be where its last line is.
+        end = self.transcript.leaf_id if at is None else at
+        return await asyncio.to_thread(self._store.fork, self.key, SessionKey(new_key), at=end)
 
     async def label(self, entry_id: EntryId, label: str | None) -> None:
         """

@@ -98,7 +98,7 @@ class SuccessionPromises(TranscriptPromises):
         assert texts(self.reopen(store), OTHER) == ["one", "two", "three", "five"]
 
     def test_a_fork_ends_at_the_entry_that_is_named(self, store: SessionStore) -> None:
-        """Of what is on the active branch, and of nothing else."""
+        """On whatever branch that is; nothing else comes along."""
         with opened(store) as transcript:
             one, two = appended(transcript, "one", "two")
             transcript.branch(one)
@@ -107,10 +107,11 @@ class SuccessionPromises(TranscriptPromises):
         store.fork(KEY, OTHER, at=one)
 
         assert texts(self.reopen(store), OTHER) == ["one"]
-        for at in (two, EntryId("nobody")):
-            with pytest.raises(EntryNotFoundError):
-                store.fork(KEY, SessionKey("third"), at=at)
-        assert {info.key for info in self.reopen(store).sessions()} == {KEY, OTHER}
+        store.fork(KEY, SessionKey("aside"), at=two)
+        assert texts(store, SessionKey("aside")) == ["one", "two"]
+        with pytest.raises(EntryNotFoundError):
+            store.fork(KEY, SessionKey("third"), at=EntryId("nobody"))
+        assert {info.key for info in self.reopen(store).sessions()} == {KEY, OTHER, "aside"}
 
     # -- rotating ---------------------------------------------------------------------------------
 

@@ -139,16 +139,25 @@ class FileRecord:
         offset = self._size + len(prefix)
         data = prefix + b"\n".join(encoded) + b"\n"
         self._file.append(data, size=self._size)
-        is_new, self._size, self._unfinished = not self._size, self._size + len(data), False
+        before = self._size
+        if self._durable:
+            self._sync(before)
+        self._size, self._unfinished = before + len(data), False
         entries = []
         for text in encoded:
             entry = read_entry(text)
             entry.offset, entry.length = offset, len(text)
             offset += len(text) + 1
             entries.append(entry)
-        if self._durable:
-            self._file.sync(folder_too=is_new)
         return entries
+
+    def _sync(self, before: int) -> None:
+        """Return when the disk has what was written; or take it back and raise: nobody is told that it is safe."""
+        try:
+            self._file.sync(folder_too=not before)
+        except BaseException:
+            self._file.truncate(before)
+            raise
 
     def data(self, entry: Entry) -> JSON:
         """Return all that is on the line of an entry."""
@@ -190,7 +199,8 @@ class FileRecord:
     def _rewrite_as_current(self, header: Mapping[str, JSON], entries: Sequence[Entry]) -> None:
         """Write the file anew as version 3: a copy, a temporary file, a rename."""
         self._keep_copy(self._outdated, 0, self._size)
-        current = {**header, "version": max(VERSION, header.get("version") or 0)}
+        said = header.get("version")
+        current = {**header, "version": max(VERSION, said) if isinstance(said, int) else VERSION}
         moved: list[tuple[Entry, int, int]] = []
         size = 0
 

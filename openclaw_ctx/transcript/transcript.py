@@ -368,18 +368,18 @@ class Transcript:
         """
         self._record.set_note(value)
 
-    def adopt(self, record: Record, *, renamed: Mapping[EntryId, EntryId]) -> None:
+    def adopt(self, record: Record, loaded: Loaded, *, renamed: Mapping[EntryId, EntryId]) -> None:
         """
         Go on in *record*, which holds the same conversation; views of the old one stay readable.
 
-        The old record's lock is let go; where *record* cannot be read, nothing changes.
+        The old record's lock is let go.
 
         Args:
             record: Of the same session, open for writing.
+            loaded: What it holds.
             renamed: By the id of an entry that it lacks, the id of the one that stands for it.
         """
         with self._writing:
-            loaded = record.load(whole=False)
             old, self._record = self._record, record
             self._take(loaded)
             self._renamed.update(renamed)

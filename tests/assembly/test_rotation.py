@@ -8,6 +8,8 @@ import pytest
 from openclaw_ctx import (
     AssistantMessage,
     EntryNotFoundError,
+    Host,
+    MemoryStore,
     SessionExistsError,
     SessionKey,
     UserMessage,
@@ -208,3 +210,29 @@ async def test_a_session_that_was_put_aside_begins_anew_and_comes_back(tmp_path)
     assert archive.session_id == first
     assert record.meetings == [("new", None), ("reset", first)]
     assert record.seen == ["one", "two", "anew"]
+
+
+async def test_a_fork_is_of_where_the_session_is_now(tmp_path):
+    """After a step back nothing has been written yet: the fork ends there, and not at the file's last line."""
+    async with open_host(tmp_path) as host, host.session("talk") as talk:
+        await take_turn(talk, "one", "two")
+        at = talk.history[-1].entry_id
+        await take_turn(talk, "dead", "end")
+        await talk.branch(at)
+
+        info = await talk.fork("aside")
+        other = await talk.fork("the other", at=talk.transcript.record()[0].entry_id)
+
+        assert (info.messages, other.messages) == (2, 1)
+
+
+async def test_a_store_that_is_empty_is_a_store_all_the_same(tmp_path):
+    """One whose length is that of its sessions is not taken for none."""
+
+    class Counting(MemoryStore):
+        def __len__(self):
+            return len(self.sessions())
+
+    store = Counting()
+    async with Host.open({}, state_dir=tmp_path, store=store) as host:
+        assert host.store is store

@@ -381,7 +381,7 @@ def test_a_folder_that_cannot_be_written_changes_nothing(tmp_path):
 def test_a_write_that_fails_halfway_leaves_no_scrap(folder, monkeypatch):
     """The row appears whole or not at all, and a failure to write it never releases the engine."""
     quarantine = mirrored(folder)
-    monkeypatch.setattr(Path, "replace", _refuse)
+    monkeypatch.setattr("os.replace", _refuse)
 
     fail(quarantine)
 

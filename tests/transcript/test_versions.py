@@ -1,6 +1,7 @@
 """Headers that are not where they belong, and files of other versions."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -222,3 +223,17 @@ def test_warnings_are_told_once(save) -> None:
     with opened(path) as transcript:
         assert len(transcript.take_warnings()) == 1
         assert transcript.take_warnings() == []
+
+
+@pytest.mark.parametrize("version", ["4", None, [], 1.5, True])
+def test_a_version_that_is_no_number_stops_nobody(tmp_path: Path, version: object) -> None:
+    """The file is written anew as the newest, after a copy, and goes on."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(as_bytes([*chain("one"), HEADER | {"version": version}]))
+
+    with opened(path) as transcript:
+        transcript.append(say("two"))
+
+    with opened(path) as transcript:
+        assert texts(transcript.record())[-1] == "two"
+        assert transcript.header["version"] == 3

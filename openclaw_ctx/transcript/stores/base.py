@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from openclaw_ctx.contract import JSON, EntryId, SessionKey
-from openclaw_ctx.errors import EntryNotFoundError, ReadOnlyTranscriptError
+from openclaw_ctx.errors import ReadOnlyTranscriptError
 from openclaw_ctx.transcript.header import new_header, new_session_id
 from openclaw_ctx.transcript.lines import Line, encoded
 from openclaw_ctx.transcript.successor import Successor, plan_fork, plan_successor
@@ -65,17 +65,15 @@ class StoreBase(abc.ABC):
 
     def fork(self, key: SessionKey, new_key: SessionKey, *, at: EntryId | None = None) -> SessionInfo:
         """
-        Make a session of the active branch of another, up to and with the entry *at*.
+        Make a session of a branch of another: the active one, or that which ends at the entry *at*.
 
         Raises:
             SessionExistsError: The new key is taken.
             SessionNotFoundError: There is no such session.
-            EntryNotFoundError: It has no such entry on its active branch.
+            EntryNotFoundError: It has no such entry.
         """
         with contextlib.closing(self.read(key)) as transcript:
             if at is not None:
-                if not transcript.has_entry(at):
-                    raise EntryNotFoundError(str(transcript.path), at)
                 transcript.branch(at)
             header = new_header(
                 key=new_key, cwd=str(transcript.header.get("cwd") or ""), parent=transcript.path.name, forked_from=key

@@ -7,7 +7,6 @@ where it is lost. Whoever holds a transcript's lock may write, move or replace i
 """
 
 import contextlib
-import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,15 +25,16 @@ from openclaw_ctx.transcript.checks.mend import Mended, mend_file
 from openclaw_ctx.transcript.file_record import FileRecord
 from openclaw_ctx.transcript.header import iso_time, new_header
 from openclaw_ctx.transcript.lock import WriterLock
-from openclaw_ctx.transcript.paths import make_private_folder, move_file, safe_name
+from openclaw_ctx.transcript.paths import make_private_folder, move_file
 from openclaw_ctx.transcript.record_file import sync_folder
 from openclaw_ctx.transcript.successor import Successor
 from openclaw_ctx.transcript.transcript import Transcript
 
 from .archive import archive_name, parse_archive_name
 from .base import StoreBase
-from .index import Entries, SessionIndex, primary_transcripts, rebuild
-from .store import Archive, ArchiveReason, SessionInfo
+from .index import Entries, SessionIndex
+from .store import Archive, ArchiveReason, SessionInfo, find_session
+from .whereabouts import Whereabouts, first_name, names_in
 from .whole_file import (
     count_file,
     describe_file,
@@ -50,6 +50,8 @@ __all__ = ["FileStore"]
 _log = get_logger()
 
 _MOST_TRIES: Final = 20
+# For what the transcripts say too, and is made right at the next look: nobody is to wait for it.
+_PATIENCE_SECONDS: Final = 0.25
 _PIECE_BYTES: Final = 1 << 20
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -69,6 +71,7 @@ class FileStore(StoreBase):
         self.folder = folder
         self._durable = durable
         self._index = SessionIndex(folder)
+        self._files = Whereabouts(folder, self._index)
         self._tokens: dict[SessionKey, int] = {}
 
     # -- one session ------------------------------------------------------------------------------
@@ -83,15 +86,15 @@ class FileStore(StoreBase):
             OSError: The operating system refuses folder or file.
         """
         for _ in range(_MOST_TRIES):
-            path = self._path_of(key)
+            path = self._files.path_of(key)
             record = FileRecord.open(path, durable=self._durable, note_path=self._note_path(key))
             # Until the lock was ours somebody may have rotated the session, or put it aside.
-            if self._path_of(key) == path and record.is_at_path():
+            if self._files.path_of(key) == path and record.is_at_path():
                 transcript = self._watched(Transcript(record, key=key, header=new_header(cwd=cwd, key=key)))
                 self._writing.add(transcript)
                 return transcript
             record.close()
-        raise SessionBusyError(str(self._path_of(key)), "others, who move it all the time", 0.0)
+        raise SessionBusyError(str(self._files.path_of(key)), "others, who move it all the time", 0.0)
 
     def read(self, key: SessionKey) -> Transcript:
         """
@@ -100,7 +103,7 @@ class FileStore(StoreBase):
         Raises:
             SessionNotFoundError: There is none.
         """
-        path = self._path_of(key)
+        path = self._files.path_of(key)
         try:
             return Transcript(FileRecord(path, read_only=True, note_path=self._note_path(key)), key=key)
         except FileNotFoundError:
@@ -114,7 +117,11 @@ class FileStore(StoreBase):
 
     def sessions(self) -> Sequence[SessionInfo]:
         """Return every session, the one written last first; one that was not closed properly is read for its counts."""
-        return _newest_first(self._info(key, entry) for key, entry in self._entries().items())
+        counted: Entries = {}
+        infos = _newest_first(self._info(key, entry, counted) for key, entry in self._files.entries().items())
+        if counted:
+            self._try_update(lambda entries: self._note_counted(entries, counted))
+        return infos
 
     def glance(self) -> Sequence[SessionInfo]:
         """
@@ -123,36 +130,49 @@ class FileStore(StoreBase):
         No transcript is read but for its first line, so what is counted is what
         the index says, which may be old or nothing.
         """
-        return _newest_first(self._glimpse(key, entry) for key, entry in self._entries().items())
+        return _newest_first(self._glimpse(key, entry) for key, entry in self._files.entries().items())
+
+    def find(self, name: str) -> SessionKey:
+        """
+        Return the key that a person means by a key, an id or the beginning of one, or a file's name; writes nothing.
+
+        Raises:
+            SessionNotFoundError: It is none, or several.
+        """
+        return find_session(self.glance(), name, where=str(self.folder))
 
     # -- what was put aside -----------------------------------------------------------------------
 
-    def archive(self, key: SessionKey, reason: ArchiveReason) -> Archive:
+    def archive(self, key: SessionKey, reason: ArchiveReason, *, size: int | None = None) -> Archive:
         """
         Put a session's transcript aside, and those that it follows; the key is free.
 
+        Args:
+            key: Whose.
+            reason: Why; it is kept.
+            size: Bytes that the transcript must have, so that nothing goes that was said since somebody looked.
+
         Raises:
             SessionNotFoundError: There is none.
-            SessionBusyError: Somebody writes it.
+            SessionBusyError: Somebody writes it, or has written it since.
         """
-        path = self._path_of(key)
+        path = self._files.path_of(key)
         with self._locked(path):
-            if self._path_of(key) != path or not holds_something(path):
+            if self._files.path_of(key) != path or not holds_something(path):
                 raise SessionNotFoundError(key, str(self.folder), ())
-            for file in self._superseded(key, path):
-                if header_of(file).get("parentSession") == path.name:
-                    file.unlink()  # a rotation that was cut off: nobody was ever in it, and all of it is in its parent
-                else:
-                    self._put_aside(file, reason)
+            if size is not None and path.stat().st_size != size:
+                raise SessionBusyError(str(path), "somebody, since this was planned", 0.0)
+            for file in self._files.superseded_of(key, path):
+                self._put_aside(file, reason)
             # The one that counts goes last: cut off before, the session is as it was.
             name = self._put_aside(path, reason)
-            self._index.update(lambda entries: entries.pop(key, None))
+            self._try_update(lambda entries: entries.pop(key, None))
             self._tokens.pop(key, None)
         return self._archive(name)
 
     def archives(self) -> Sequence[Archive]:
         """Return what was put aside, the oldest first."""
-        names = [name for name in _names(self.folder) if parse_archive_name(name) is not None]
+        names = [name for name in names_in(self.folder) if parse_archive_name(name) is not None]
         return sorted(map(self._archive, names), key=lambda archive: (archive.at, archive.name))
 
     def restore(self, name: str, *, key: SessionKey | None = None) -> SessionInfo:
@@ -183,14 +203,14 @@ class FileStore(StoreBase):
             SessionBusyError: Somebody writes it.
             OSError: It could not be written; the session is as it was.
         """
-        path = self._path_of(key)
+        path = self._files.path_of(key)
         with self._locked(path):
-            if self._path_of(key) != path or not holds_something(path):
+            if self._files.path_of(key) != path or not holds_something(path):
                 raise SessionNotFoundError(key, str(self.folder), ())
             mended = mend_file(path, header=new_header(key=key, cwd=""))
             if not mended.done:
                 return mended, None
-            name = archive_name(path.name, "bak", datetime.now(UTC), _names(self.folder))
+            name = archive_name(path.name, "bak", datetime.now(UTC), names_in(self.folder))
             temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
             try:
                 mended.write(temporary)
@@ -218,71 +238,19 @@ class FileStore(StoreBase):
         self._archived_path(name).unlink()
 
     def superseded(self) -> Sequence[Path]:
-        """
-        Return transcripts that belong to a session and are not the one that counts: what rotations left behind.
-
-        One that merely bears a session's key, and that nobody rotated, is a session of its own.
-        """
-        entries = self._entries()
-        current = {self._file_of(key, entry).name for key, entry in entries.items()}
-        first = {_first_name(key) for key in entries}
-        left = [path for path in primary_transcripts(self.folder) if path.name not in current]
-        return [path for path in left if path.name in first or _key_in(path) in entries]
+        """Return transcripts that belong to a session and are not the one that counts: what rotations left behind."""
+        return self._files.superseded()
 
     def close(self) -> None:
         """Do nothing: all that is open is the transcripts'."""
 
     # -- where things are -------------------------------------------------------------------------
 
-    def _path_of(self, key: SessionKey) -> Path:
-        """Return the transcript that counts; where a session has none, where to begin it."""
-        entries = self._index.read()
-        entry = entries.get(key, {})
-        path = self._file_of(key, entry)
-        # Whoever wrote the index may have known nothing of a rotation.
-        if path.name != entry.get("sessionFile") and any(_key_in(stray) == key for stray in self._strays(entries)):
-            path = self._file_of(key, self._entries().get(key, {}))
-        return path
-
-    def _file_of(self, key: str, entry: Mapping[str, JSON]) -> Path:
-        """Return the transcript that an entry of the index means: where there is none, the session's first one."""
-        named = entry.get("sessionFile")
-        if isinstance(named, str) and (self.folder / named).exists():
-            return self.folder / named
-        return self.folder / _first_name(key)
-
     def _note_path(self, key: SessionKey) -> Path:
-        return self.folder / f"{_first_name(key)}.handover"
-
-    def _entries(self) -> Entries:
-        """Return the index, with an entry for each transcript that it does not know."""
-        entries = self._index.read()
-        if self._strays(entries):
-            files = {entry.get("sessionFile") for entry in entries.values()}
-            there = {key for key, entry in entries.items() if self._file_of(key, entry).name in files}
-            files.update(map(_first_name, there))
-            for key, entry in rebuild(self.folder).items():
-                if key not in there and entry.get("sessionFile") not in files:
-                    # What was counted was counted in another file.
-                    entries[key] = {**entries.get(key, {}), **entry, "bytes": None}
-        return entries
-
-    def _strays(self, entries: Entries) -> list[Path]:
-        """Return transcripts that the index does not know."""
-        known = {entry.get("sessionFile") for entry in entries.values()} | set(map(_first_name, entries))
-        return [path for path in primary_transcripts(self.folder) if path.name not in known]
-
-    def _superseded(self, key: SessionKey, current: Path) -> list[Path]:
-        first = _first_name(key)
-        others = {entry.get("sessionFile") for name, entry in self._index.read().items() if name != key}
-        return [
-            path
-            for path in primary_transcripts(self.folder)
-            if path != current and path.name not in others and (path.name == first or _key_in(path) == key)
-        ]
+        return self.folder / f"{first_name(key)}.handover"
 
     def _put_aside(self, path: Path, reason: ArchiveReason) -> str:
-        name = archive_name(path.name, reason, datetime.now(UTC), _names(self.folder))
+        name = archive_name(path.name, reason, datetime.now(UTC), names_in(self.folder))
         move_file(path, self.folder / name)
         return name
 
@@ -325,9 +293,9 @@ class FileStore(StoreBase):
     @contextlib.contextmanager
     def _free(self, key: SessionKey) -> Iterator[Path]:
         """Hold the place of a new session."""
-        path = self.folder / _first_name(key)
+        path = self.folder / first_name(key)
         with self._locked(path):
-            if holds_something(path) or holds_something(self._path_of(key)):
+            if holds_something(path) or holds_something(self._files.path_of(key)):
                 raise SessionExistsError(key)
             self._tokens.pop(key, None)
             yield path
@@ -344,6 +312,7 @@ class FileStore(StoreBase):
         try:
             record = FileRecord.open(path, durable=self._durable, note_path=self._note_path(key))
             try:
+                loaded = record.load(whole=False)
                 self._index.update(lambda entries: _point(entries, key, path.name, session_id))
             except BaseException:
                 record.close()
@@ -352,13 +321,13 @@ class FileStore(StoreBase):
             # Not in the index, so nobody goes on in it.
             path.unlink(missing_ok=True)
             raise
-        transcript.adopt(record, renamed=plan.renamed)
+        transcript.adopt(record, loaded, renamed=plan.renamed)
         return path
 
     def _note_made(self, key: SessionKey, path: Path, header: Mapping[str, JSON]) -> SessionInfo:
         entry = {**describe_file(path, header), **count_file(path)}
         self._try_update(lambda entries: entries.update({key: entry}))
-        info = self._info(key, entry)
+        info = self._glimpse(key, entry)
         assert info is not None  # noqa: S101 -- it was written a moment ago, under its lock
         return info
 
@@ -399,18 +368,28 @@ class FileStore(StoreBase):
         transcript.when_closed(closed)
         return transcript
 
-    def _info(self, key: str, entry: Mapping[str, JSON]) -> SessionInfo | None:
-        """Return what a list shows of a session; ``None`` where it holds nothing."""
+    def _info(self, key: str, entry: Mapping[str, JSON], counted: Entries) -> SessionInfo | None:
+        """Return what a list shows of a session, ``None`` where it holds nothing; *counted* takes what was counted."""
         info = self._glimpse(key, entry)
         if info is None or (entry.get("bytes") == info.size and "messages" in entry):
             return info
-        facts = {**entry, **describe_file(info.path, header_of(info.path)), **count_file(info.path)}
-        self._try_update(lambda entries: _merge(entries, key, facts))
-        return self._glimpse(key, facts)
+        try:
+            facts = {**describe_file(info.path, header_of(info.path)), **count_file(info.path)}
+        except (OSError, TranscriptError):
+            return info  # it is being moved, or is nothing to be read: no reason to hide the others
+        counted[key] = facts
+        return self._glimpse(key, {**entry, **facts})
+
+    def _note_counted(self, entries: Entries, counted: Entries) -> None:
+        """Let the index know counts of the transcripts that it means now: meanwhile it may have come to mean others."""
+        for key, facts in counted.items():
+            known = key in entries or (self.folder / first_name(key)).exists()
+            if known and self._files.file_of(key, entries.get(key, {})).name == facts["sessionFile"]:
+                _merge(entries, key, facts)
 
     def _glimpse(self, key: str, entry: Mapping[str, JSON]) -> SessionInfo | None:
         """Return what an entry says of a session; ``None`` where it holds nothing."""
-        path = self._file_of(key, entry)
+        path = self._files.file_of(key, entry)
         try:
             state = path.stat()
         except OSError:
@@ -435,18 +414,9 @@ class FileStore(StoreBase):
     def _try_update(self, change: Callable[[Entries], object]) -> None:
         """Update the index; what it says is in the transcripts too, so that a failure is no reason to stop."""
         try:
-            self._index.update(change)
+            self._index.update(change, wait_seconds=_PATIENCE_SECONDS)
         except (OSError, SessionBusyError) as error:
             _log.warning("index.unwritten", path=str(self.folder), reason=describe_error(error))
-
-
-def _key_in(path: Path) -> str | None:
-    key = header_of(path).get("sessionKey")
-    return key if isinstance(key, str) else None
-
-
-def _first_name(key: str) -> str:
-    return f"{safe_name(key)}.jsonl"
 
 
 def _pieces_of(path: Path) -> Iterator[bytes]:
@@ -462,13 +432,6 @@ def _newest_first(infos: Iterable[SessionInfo | None]) -> list[SessionInfo]:
 
 def _moment(milliseconds: JSON) -> datetime | None:
     return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 -- names are what archives are known by
-    except FileNotFoundError:
-        return []
 
 
 def _merge(entries: Entries, key: str, facts: Mapping[str, JSON]) -> None:

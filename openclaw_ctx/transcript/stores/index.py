@@ -98,7 +98,7 @@ class SessionIndex:
         self.problems = list(seen.problems)
         return {key: dict(entry) for key, entry in seen.entries.items()}
 
-    def update(self, change: Callable[[Entries], _Answer]) -> _Answer:
+    def update(self, change: Callable[[Entries], _Answer], *, wait_seconds: float = _BUSY_SECONDS) -> _Answer:
         """
         Let *change* alter the entries, and write what it altered; return what it returns.
 
@@ -107,11 +107,11 @@ class SessionIndex:
         entries that it leaves alone keep what the file says.
 
         Raises:
-            SessionBusyError: Others had the index for five seconds.
+            SessionBusyError: Others had the index for *wait_seconds*.
             OSError: It could not be written; it is as it was.
         """
         make_private_folder(self._folder)
-        with self._locked():
+        with self._locked(wait_seconds):
             found, _ = self._load()
             raw = rebuild(self._folder) if found is None else found
             known = encode_json(raw)
@@ -127,7 +127,7 @@ class SessionIndex:
         return answer
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self, wait_seconds: float) -> Iterator[None]:
         lock, began = WriterLock(self._path), time.monotonic()
         while True:
             try:
@@ -135,7 +135,7 @@ class SessionIndex:
                 break
             except SessionBusyError as error:
                 waited = time.monotonic() - began
-                if waited >= _BUSY_SECONDS:
+                if waited >= wait_seconds:
                     raise SessionBusyError(str(self._path), error.holder, round(waited, 1)) from None
             time.sleep(random.uniform(0.001, 0.01))  # noqa: S311 -- lest two that wait keep step
         try:

@@ -177,7 +177,7 @@ class MemoryStore(StoreBase):
             self._former.setdefault(key, []).append(self._sessions[key])
             self._put(key, lines)
         # Not under the lock: the transcript has one of its own, and whoever appends takes that one first.
-        transcript.adopt(record, renamed=plan.renamed)
+        transcript.adopt(record, record.load(whole=False), renamed=plan.renamed)
         return lines.path
 
     def _put_aside(self, key: SessionKey, lines: Lines, reason: ArchiveReason) -> Archive:

@@ -147,12 +147,12 @@ class SessionStore(Protocol):
 
     def fork(self, key: SessionKey, new_key: SessionKey, *, at: EntryId | None = None) -> SessionInfo:
         """
-        Make a session of the active branch of another, up to and with the entry *at*; the other stays as it is.
+        Make a session of a branch of another, the active one or that which ends at *at*; the other stays as it is.
 
         Raises:
             SessionExistsError: The new key is taken.
             SessionNotFoundError: There is no such session.
-            EntryNotFoundError: It has no such entry on its active branch.
+            EntryNotFoundError: It has no such entry.
         """
 
     def rotate(self, transcript: Transcript) -> Rotation:

@@ -68,11 +68,9 @@ def carry_out(store: FileStore, step: Step) -> None:
     """
     match step.action:
         case "archive":
-            _require_unchanged(store, step)
-            store.archive(SessionKey(step.name), "deleted")
+            store.archive(SessionKey(step.name), "deleted", size=step.size)
         case "remove-session":
-            _require_unchanged(store, step)
-            store.remove(store.archive(SessionKey(step.name), "deleted").name)
+            store.remove(store.archive(SessionKey(step.name), "deleted", size=step.size).name)
         case "remove-archive":
             store.remove(step.name)
         case "remove-superseded":
@@ -109,14 +107,6 @@ def _owner(step: Step, owners: Mapping[str, SessionKey | None]) -> SessionKey | 
     if step.action in {"archive", "remove-session"}:
         return SessionKey(step.name)
     return owners.get(step.name) if step.action == "remove-superseded" else None
-
-
-def _require_unchanged(store: FileStore, step: Step) -> None:
-    info = next((info for info in store.glance() if info.key == step.name), None)
-    if info is None:
-        raise SessionNotFoundError(step.name, str(store.folder), ())
-    if info.size != step.size:
-        raise SessionBusyError(str(info.path), "somebody, since this was planned", 0.0)
 
 
 def _remove_superseded(store: FileStore, step: Step) -> None:
