@@ -1,7 +1,7 @@
 """What a session is on disk, and how to read other programs' sessions."""
 
 from .entry import Entry, decode_json, encode_json
-from .header import new_session_id
+from .header import iso_time, new_session_id
 from .history import History
 from .lines import Line, lines_as_read, lines_of
 from .lock import WriterLock
@@ -33,6 +33,7 @@ __all__ = [
     "decode_json",
     "encode_json",
     "header_of",
+    "iso_time",
     "lines_as_read",
     "lines_of",
     "make_private_folder",

@@ -226,3 +226,12 @@ def test_an_imported_session_goes_on(run: Run, forked: Path, store: FileStore):
     transcript.close()
 
     assert leaf == "f2"
+
+
+def test_an_imported_session_began_when_it_was_recorded(run: Run, tmp_path: Path, recorded_transcripts: Path):
+    """Not when it was imported: the time of its first message that has one."""
+    run("sessions", "import", str(recorded_transcripts / "agentsessions__codex_large.jsonl"), "--key", "codex")
+
+    listed = json.loads(run("sessions", "list", "--json").stdout)
+
+    assert listed["sessions"][0]["started_at"].startswith("2025-12-18T10:00:0")

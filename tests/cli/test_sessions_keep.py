@@ -155,3 +155,44 @@ def test_no_key_reaches_the_terminal_raw(run: Run, store: FileStore):
 
     assert [one.returncode for one in done] == [0, 0, 0, 0, 1]
     assert all(row.isprintable() for one in done for row in (one.stdout + one.stderr).split("\n"))
+
+
+def test_a_session_that_was_rotated_comes_back_by_its_key(run: Run, store: FileStore):
+    """The transcript that it went on from was put aside with it, and is not what is meant."""
+    with closing(store.open(KITCHEN)) as transcript:
+        transcript.append_compaction(summary="so far", first_kept_entry_id=transcript.leaf_id, tokens_before=9)
+        assert store.rotate(transcript).rotated
+    run("sessions", "archive", "kitchen")
+
+    back = run("sessions", "restore", "kitchen")
+
+    assert back.returncode == 0
+    with closing(store.read(KITCHEN)) as transcript:
+        assert texts(transcript.history) == ["so far", "b"]
+
+
+def test_a_torn_tail_is_still_one_under_another_key(run: Run, store: FileStore):
+    """Every byte behind the header is as it was: the next append cuts the tail off, after a copy."""
+    path = store.glance()[0].path
+    with path.open("ab") as file:
+        file.write(b'{"type":"mess')
+    run("sessions", "archive", "kitchen")
+    run("sessions", "restore", "kitchen", "--key", "old")
+
+    checked = run("sessions", "verify", "old", "--json")
+
+    codes = [finding["code"] for finding in json.loads(checked.stdout)["checked"][0]["findings"]]
+    assert "tail-torn" in codes
+    assert "line-unparsable" not in codes
+
+
+@pytest.mark.parametrize("name", ["kitc", "kit", "hen", "lighthouse", "0123"])
+def test_a_session_goes_by_the_beginning_of_its_key_or_what_stands_behind_a_colon(
+    run: Run, store: FileStore, name: str
+):
+    """As long as that is one session's; the end of a word is none."""
+    store.create(SessionKey("import:lighthouse"), chain("x"))
+
+    shown = run("sessions", "show", name)
+
+    assert shown.returncode == (1 if name in {"kit", "hen"} else 0)

@@ -185,8 +185,8 @@ def test_a_copy_is_written_and_the_session_stays(run: Run, store: FileStore, tmp
     assert [path.name for path in tmp_path.glob("*.tmp")] == []
 
 
-def test_a_file_gets_its_copy_beside_it_or_where_one_says(run: Run, tmp_path: Path):
-    """A link is followed, and a healthy file has no copy."""
+def test_a_file_gets_its_copy_in_the_current_folder_or_where_one_says(run: Run, tmp_path: Path):
+    """Nothing is written beside it, which may be a collection; a link is followed; a healthy file has no copy."""
     (tmp_path / "there").mkdir()
     broken = tmp_path / "there" / "broken.jsonl"
     broken.write_bytes(as_bytes([HEADER, *chain("one", "two")]) + DAMAGE)
@@ -196,8 +196,9 @@ def test_a_file_gets_its_copy_beside_it_or_where_one_says(run: Run, tmp_path: Pa
     run("sessions", "repair", "link.jsonl", "-o", "whole.jsonl")
     healthy = run("sessions", "repair", "whole.jsonl")
 
-    beside, named = verify_file(tmp_path / "there" / "broken.repaired.jsonl"), verify_file(tmp_path / "whole.jsonl")
-    assert (beside.ok, beside.entries) == (named.ok, named.entries) == (True, 4)
+    here, named = verify_file(tmp_path / "broken.repaired.jsonl"), verify_file(tmp_path / "whole.jsonl")
+    assert (here.ok, here.entries) == (named.ok, named.entries) == (True, 4)
+    assert [path.name for path in broken.parent.iterdir()] == ["broken.jsonl"]
     assert healthy.stdout == "whole.jsonl: nothing to repair.\n"
     assert not (tmp_path / "whole.repaired.jsonl").exists()
 

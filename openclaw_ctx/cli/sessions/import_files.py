@@ -19,7 +19,7 @@ from openclaw_ctx.transcript import FileStore, SessionInfo, Transcript, lines_as
 from openclaw_ctx.transcript.importers import FORMATS, import_session
 
 from .progress import Track, progress
-from .sources import OWN_FORMAT, is_own, store_in
+from .sources import OWN_FORMAT, begun_at, is_own, store_in
 
 __all__ = ["command"]
 
@@ -126,7 +126,7 @@ def _import(store: FileStore, path: Path, key: SessionKey, format_: str, track: 
             )
             return _Imported(path=path, format=OWN_FORMAT, info=info, skipped=transcript.take_warnings())
     found = import_session(source, format_)
-    made = {"id": _free_id(store, found.session_id), "cwd": found.cwd}
+    made = {"id": _free_id(store, found.session_id), "cwd": found.cwd, "timestamp": begun_at(found.messages)}
     info = store.create(key, track(lines_of(found.messages), len(found.messages)), header=made)
     return _Imported(path=path, format=found.format, info=info, skipped=found.skipped)
 

@@ -26,7 +26,7 @@ __all__ = ["command"]
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Where to write the copy. [default: <name>.repaired.jsonl, beside a file, else here]",
+    help="Where to write the copy. [default: <name>.repaired.jsonl in the current folder]",
 )
 @click.option("--apply", "in_place", is_flag=True, help="Put it in the session's place; the old file is put aside.")
 @json_option
@@ -58,7 +58,7 @@ def command(name: str, output: Path | None, in_place: bool, as_json: bool, state
         _tell(name, mended, aside=None if archive is None else archive.name, as_json=as_json)
         return 0
     path = Path(os.path.realpath(name)) if is_file else _path_of(name, state_dir)
-    target = output or Path(name if is_file else path.name).with_suffix(".repaired.jsonl")
+    target = output or Path(Path(name if is_file else path.name).with_suffix(".repaired.jsonl").name)
     with progress(name, quiet=as_json):
         mended = _mended(name, path) if is_file else mend_file(path)
         if mended.done:

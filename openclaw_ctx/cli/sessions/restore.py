@@ -57,7 +57,10 @@ def command(name: str, key: str | None, as_json: bool, state_dir: Path | None) -
 
 def _named(archives: Sequence[Archive], name: str) -> Sequence[Archive]:
     by_name = [archive for archive in archives if archive.name == name]
-    return by_name or [archive for archive in archives if archive.key == name]
+    of_key = [archive for archive in archives if archive.key == name]
+    # What a rotation left behind was put aside with the transcript that goes on from it.
+    former = {archive.previous for archive in of_key}
+    return by_name or [archive for archive in of_key if archive.file not in former] or of_key
 
 
 def _complain_of(name: str, found: Sequence[Archive], *, folder: Path) -> None:

@@ -2,17 +2,17 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import attrs
 
 from openclaw_ctx.assembly import sessions_folder, state_folder
-from openclaw_ctx.contract import SessionKey
-from openclaw_ctx.transcript import FileStore, MemoryStore, Transcript, header_of, lines_of
+from openclaw_ctx.contract import Message, SessionKey
+from openclaw_ctx.transcript import FileStore, MemoryStore, Transcript, header_of, iso_time, lines_of
 
-__all__ = ["OWN_FORMAT", "Source", "is_own", "means_file", "open_source", "store_in"]
+__all__ = ["OWN_FORMAT", "Source", "begun_at", "is_own", "means_file", "open_source", "store_in"]
 
 OWN_FORMAT: Final = "openclaw-ctx"
 
@@ -67,6 +67,13 @@ def open_source(name: str, state_dir: Path | None) -> Iterator[Source]:
         yield source
 
 
+def begun_at(messages: Sequence[Message]) -> str | None:
+    """Return when a recorded session began, as a header has it: the time of its first message that has one."""
+    stamps = (getattr(message, "timestamp", None) for message in messages)
+    first = next((stamp for stamp in stamps if stamp is not None), None)
+    return None if first is None else iso_time(first)
+
+
 def means_file(name: str) -> bool:
     """Return whether a name is that of a file rather than a session's: it leads to one, and looks like a path."""
     # A session key may be longer than any path, or hold a NUL: os.path says no, where Path.exists would raise.
@@ -83,5 +90,6 @@ def _imported(name: str) -> Source:
     from openclaw_ctx.transcript.importers import import_session  # noqa: PLC0415 -- a dozen modules, for others' files
 
     imported, memory, key = import_session(Path(name)), MemoryStore(), SessionKey(name)
-    memory.create(key, tuple(lines_of(imported.messages)), header={"id": imported.session_id, "cwd": imported.cwd})
+    header = {"id": imported.session_id, "cwd": imported.cwd, "timestamp": begun_at(imported.messages)}
+    memory.create(key, tuple(lines_of(imported.messages)), header=header)
     return Source(name=name, transcript=memory.read(key), format=imported.format, skipped=tuple(imported.skipped))

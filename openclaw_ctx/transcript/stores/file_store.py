@@ -10,6 +10,7 @@ import contextlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from openclaw_ctx.errors import (
 )
 from openclaw_ctx.log import describe_error, get_logger
 from openclaw_ctx.transcript.checks.mend import Mended, mend_file
+from openclaw_ctx.transcript.entry import encode_json
 from openclaw_ctx.transcript.file_record import FileRecord
 from openclaw_ctx.transcript.header import iso_time, new_header
 from openclaw_ctx.transcript.lock import WriterLock
@@ -40,7 +42,7 @@ from .whole_file import (
     describe_file,
     header_of,
     holds_something,
-    lines_behind_header,
+    pieces_behind_header,
     write_pieces_to,
     write_whole,
 )
@@ -59,7 +61,7 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 class FileStore(StoreBase):
     """A :class:`~.store.SessionStore` in a folder, which is made when something is first written."""
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+    def __init__(self, folder: Path | str, *, durable: bool = False) -> None:
         """
         Keep sessions in *folder*.
 
@@ -68,10 +70,10 @@ class FileStore(StoreBase):
             durable: Whether an append returns only when the disk has it (fdatasync).
         """
         super().__init__(str(folder))
-        self.folder = folder
+        self.folder = Path(folder)
         self._durable = durable
-        self._index = SessionIndex(folder)
-        self._files = Whereabouts(folder, self._index)
+        self._index = SessionIndex(self.folder)
+        self._files = Whereabouts(self.folder, self._index)
         self._tokens: dict[SessionKey, int] = {}
 
     # -- one session ------------------------------------------------------------------------------
@@ -190,7 +192,7 @@ class FileStore(StoreBase):
             if header.get("sessionKey") not in (None, wanted):
                 # Where it is, and moved then: cut off in between, there is one of it, and an archive still.
                 header = header | {"sessionKey": wanted, "restoredFrom": name, "restoredKey": header["sessionKey"]}
-                write_whole(source, header, lines_behind_header(source))
+                write_pieces_to(source, chain((encode_json(header) + b"\n",), pieces_behind_header(source)))
             move_file(source, path)
             return self._note_made(wanted, path, header)
 
@@ -276,6 +278,8 @@ class FileStore(StoreBase):
             reason=named.reason,
             at=named.at,
             size=path.stat().st_size,
+            file=named.file,
+            previous=header.get("parentSession"),
         )
 
     # -- making and counting ----------------------------------------------------------------------

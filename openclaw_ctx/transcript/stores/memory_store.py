@@ -190,6 +190,8 @@ class MemoryStore(StoreBase):
             reason=reason,
             at=now,
             size=lines.size,
+            file=lines.path.name,
+            previous=lines.said_in_header().get("parentSession"),
         )
         self._archives[name] = archive, lines
         del self._shelf.at[lines.path]

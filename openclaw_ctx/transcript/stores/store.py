@@ -67,6 +67,8 @@ class Archive:
     Attributes:
         name: Names it within its store.
         key: Whose it was.
+        file: What the transcript was called.
+        previous: The transcript that it went on from.
     """
 
     name: str
@@ -75,6 +77,8 @@ class Archive:
     reason: ArchiveReason
     at: datetime
     size: int
+    file: str = ""
+    previous: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -200,7 +204,7 @@ class SessionStore(Protocol):
 
 def find_session(infos: Sequence[SessionInfo], name: str, *, where: str) -> SessionKey:
     """
-    Return the key that a person means by a key, an id or the beginning of one, or a file's name.
+    Return the key that a person means by a key or an id, the beginning of one or the end of a key, or a file's name.
 
     Raises:
         SessionNotFoundError: It is none of *infos*, or several.
@@ -208,7 +212,8 @@ def find_session(infos: Sequence[SessionInfo], name: str, *, where: str) -> Sess
     for meant in (
         lambda info: info.key == name,
         lambda info: name in {info.session_id, info.path.name, info.path.stem},
-        lambda info: len(name) >= _LEAST_ID_CHARS and info.session_id.startswith(name),
+        lambda info: info.key.endswith(f":{name}"),
+        lambda info: len(name) >= _LEAST_ID_CHARS and (info.session_id.startswith(name) or info.key.startswith(name)),
     ):
         keys = [info.key for info in infos if meant(info)]
         if len(keys) == 1:

@@ -21,7 +21,7 @@ __all__ = [
     "header_of",
     "holds_line",
     "holds_something",
-    "lines_behind_header",
+    "pieces_behind_header",
     "write_pieces_to",
     "write_whole",
 ]
@@ -59,13 +59,14 @@ def holds_line(path: Path) -> bool:
     return len(head) == _HEADER_BYTES or b"\n" in head
 
 
-def lines_behind_header(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a transcript as they are, but for the first one where that is its header."""
+def pieces_behind_header(path: Path) -> Iterator[bytes]:
+    """Yield what is in a transcript as it is, but for its first line where that is its header."""
+    has_header = bool(header_of(path))
     with path.open("rb") as file:
-        for number, line in enumerate(file):
-            text = line.removesuffix(b"\n")
-            if text and (number or not header_of(path)):
-                yield text
+        if has_header:
+            file.readline()
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
 
 
 def write_whole(path: Path, header: Mapping[str, JSON], lines: Iterable[bytes]) -> None:
