@@ -306,7 +306,7 @@ class Session:
         self._require_open()
         # Of where this session is now, which need not be where its last line is.
         end = self.transcript.leaf_id if at is None else at
-        return await asyncio.to_thread(self._store.fork, self.key, SessionKey(new_key), at=end)
+        return self._store.fork(self.key, SessionKey(new_key), at=end)
 
     async def label(self, entry_id: EntryId, label: str | None) -> None:
         """
