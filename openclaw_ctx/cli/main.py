@@ -11,8 +11,9 @@ import io
 import os
 import signal
 import sys
+import threading
 from types import FrameType
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import click
 
@@ -32,6 +33,8 @@ _EXIT_USAGE: Final = 2
 _EXIT_NO_SESSION: Final = 3
 _EXIT_INTERRUPTED: Final = 130
 _LONGEST_MESSAGE: Final = 2_000
+_FINALISERS: Final = frozenset({"__del__", "_remove"})  # of objects, and of entries in weak collections
+_AGAIN_SECONDS: Final = 0.02
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: Any) -> None:
@@ -116,6 +119,18 @@ def _explain(error: Exception) -> int | None:
     return _EXIT_USAGE if isinstance(error, ConfigError) else _EXIT_FAILED
 
 
-def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
-    # An exit like any other, so that whoever made a temporary folder takes it away.
+def _terminate(number: int, frame: FrameType | None) -> None:
+    """
+    Exit like any other, so that whoever made a temporary folder takes it away.
+
+    What a finaliser raises is printed and forgotten, so in one the signal is
+    sent again, for a moment when it is heard.
+    """
+    while frame is not None:
+        if frame.f_code.co_name in _FINALISERS:
+            again = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
+        frame = frame.f_back
     sys.exit(128 + number)

@@ -8,7 +8,7 @@ follows it are written again under new ids, so the record keeps what was said.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from openclaw_ctx.contract import JSON, EntryId, Replacement, RewriteResult, message_to_wire
+from openclaw_ctx.contract import JSON, EntryId, Replacement, RewriteResult, SystemMessage, message_to_wire
 
 from .entry import Entry, encode_json
 from .transcript import Transcript
@@ -50,10 +50,11 @@ def rewrite(
     renamed: dict[EntryId, EntryId] = {}
     written: dict[bytes, EntryId] = {}
     freed = rewritten = 0
+    instructs = any(isinstance(item.message, SystemMessage) for item in replacements)
     taken: set[str] = set()
     for entry, data in steps:
         old = EntryId(entry.id or "")
-        line = _remapped(data, renamed)
+        line = _remapped(data, renamed, instructs=instructs and entry.is_boundary)
         if old in wanted and entry.type == "message":
             line["message"] = wanted[old]
             freed += max(0, len(encode_json(data.get("message"))) - len(encode_json(wanted[old])))
@@ -88,8 +89,10 @@ def _collapse_key(entry: Entry, line: JSON) -> bytes | None:
     return None
 
 
-def _remapped(data: JSON, renamed: Mapping[EntryId, EntryId]) -> dict[str, JSON]:
+def _remapped(data: JSON, renamed: Mapping[EntryId, EntryId], *, instructs: bool) -> dict[str, JSON]:
     line: dict[str, JSON] = dict(data)
+    if instructs:
+        line["instructions"] = True  # as an appended compaction says, for whoever reads from the end
     for key in _NAMING_KEYS:
         if line.get(key) in renamed:
             line[key] = renamed[line[key]]

@@ -214,3 +214,19 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 
     with pytest.raises(ZeroDivisionError):
         module.main()
+
+
+def test_a_signal_in_a_finaliser_is_heard_all_the_same():
+    """What a finaliser raises is printed and forgotten: the signal comes again, and ends the program."""
+    code = (
+        "import os, signal, time, openclaw_ctx.cli.main as main\n"
+        "signal.signal(signal.SIGTERM, main._terminate)\n"
+        "class Late:\n"
+        "    def __del__(self): os.kill(os.getpid(), signal.SIGTERM); time.sleep(0)\n"
+        "Late()\n"
+        "time.sleep(30)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+
+    assert (done.returncode, done.stderr) == (143, "")

@@ -174,8 +174,12 @@ class FileStore(StoreBase):
 
     def archives(self) -> Sequence[Archive]:
         """Return what was put aside, the oldest first."""
-        names = [name for name in names_in(self.folder) if parse_archive_name(name) is not None]
-        return sorted(map(self._archive, names), key=lambda archive: (archive.at, archive.name))
+        found = []
+        for name in names_in(self.folder):
+            if parse_archive_name(name) is not None:
+                with contextlib.suppress(FileNotFoundError):  # it was restored, or removed, meanwhile
+                    found.append(self._archive(name))
+        return sorted(found, key=lambda archive: (archive.at, archive.name))
 
     def restore(self, name: str, *, key: SessionKey | None = None) -> SessionInfo:
         """
@@ -312,18 +316,21 @@ class FileStore(StoreBase):
     def _succeed(self, transcript: Transcript, header: dict[str, JSON], plan: Successor) -> Path:
         key, session_id = SessionKey(str(transcript.key)), str(header["id"])
         path = self.folder / f"{iso_time().replace(':', '-').replace('.', '-')}_{session_id}.jsonl"
-        write_whole(path, header | {"parentBytes": transcript.path.stat().st_size}, plan.lines)
+        # Ours before anybody can see it: whoever finds the successor waits for it, or is refused.
+        lock = WriterLock(path)
+        lock.acquire()
+        record = None
         try:
-            record = FileRecord.open(path, durable=self._durable, note_path=self._note_path(key))
-            try:
-                loaded = record.load(whole=False)
-                self._index.update(lambda entries: _point(entries, key, path.name, session_id))
-            except BaseException:
-                record.close()
-                raise
+            write_whole(path, header | {"parentBytes": transcript.path.stat().st_size}, plan.lines)
+            record = FileRecord(path, lock=lock, durable=self._durable, note_path=self._note_path(key))
+            loaded = record.load(whole=False)
+            self._index.update(lambda entries: _point(entries, key, path.name, session_id))
         except BaseException:
-            # Not in the index, so nobody goes on in it.
+            # Under its lock, so nobody goes on in it.
             path.unlink(missing_ok=True)
+            if record is not None:
+                record.close()
+            lock.release()
             raise
         transcript.adopt(record, loaded, renamed=plan.renamed)
         return path

@@ -73,6 +73,8 @@ class Whereabouts:
                 continue
             if name not in self._origins:
                 header = header_of(self._folder / name)
+                if not header:
+                    continue  # it is being copied here, perhaps
                 self._origins[name] = header.get("parentSession"), header.get("parentBytes")
             parent, made_of = self._origins[name]
             if isinstance(parent, str) and type(made_of) is int:
@@ -91,10 +93,15 @@ class Whereabouts:
                     # What was counted was counted in another file.
                     entries[key] = {**entries.get(key, {}), **entry, "bytes": None}
             successors = self._successors()
-            for key, entry in entries.items():
-                path = self.file_of(key, entry)
-                if (last := self._followed(path, successors)) != path:
-                    entries[key] = {**entry, **describe_file(last, header_of(last)), "bytes": None}
+            paths = {key: self.file_of(key, entry) for key, entry in entries.items()}
+            current = {path.name for path in paths.values() if self._followed(path, successors) == path}
+            for key, path in paths.items():
+                if (last := self._followed(path, successors)) == path:
+                    continue
+                if last.name in current:
+                    del entries[key]  # a former transcript of another entry's, which bore no key
+                    continue
+                entries[key] = {**entries[key], **describe_file(last, header_of(last)), "bytes": None}
         return entries
 
     def _strays(self, entries: Entries) -> list[Path]:
@@ -106,10 +113,17 @@ class Whereabouts:
         """Return the transcripts of a session besides the one that counts."""
         first = first_name(key)
         others = {entry.get("sessionFile") for name, entry in self._index.read().items() if name != key}
+        former: list[str] = []
+        header = header_of(current)
+        while "parentBytes" in header and header.get("parentSession") not in {None, current.name, *former}:
+            former.append(str(header["parentSession"]))
+            header = header_of(self._folder / former[-1]) if is_transcript_name(former[-1]) else {}
         return [
             path
             for path in primary_transcripts(self._folder)
-            if path != current and path.name not in others and (path.name == first or key_in(path) == key)
+            if path != current
+            and path.name not in others
+            and (path.name == first or path.name in former or key_in(path) == key)
         ]
 
     def superseded(self) -> Sequence[Path]:
@@ -122,7 +136,12 @@ class Whereabouts:
         current = {self.file_of(key, entry).name for key, entry in entries.items()}
         first = {first_name(key) for key in entries}
         left = [path for path in primary_transcripts(self._folder) if path.name not in current]
-        return [path for path in left if path.name in first or key_in(path) in entries]
+        successors = self._successors()
+        return [
+            path
+            for path in left
+            if path.name in first or key_in(path) in entries or self._followed(path, successors) != path
+        ]
 
 
 def key_in(path: Path) -> str | None:

@@ -222,3 +222,51 @@ def test_a_list_writes_the_index_once(tmp_path: Path, monkeypatch: pytest.Monkey
 
     assert counts == [1] * 5
     assert len(written) == 1
+
+
+def test_nobody_goes_on_in_a_successor_before_it_is_there_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever finds it while it is being adopted is refused; and where that fails, nothing that was said is gone."""
+    store = FileStore(tmp_path)
+    transcript = _begun(store, "one", "two")
+    transcript.append_compaction(summary="so far", first_kept_entry_id=transcript.leaf_id, tokens_before=9)
+    refused = []
+    real = file_store.SessionIndex.update
+
+    def update(index, change, **options):
+        for attempt in (lambda: FileStore(tmp_path).open(KEY), lambda: FileStore(tmp_path).archive(KEY, "reset")):
+            with pytest.raises(SessionBusyError):
+                attempt()
+            refused.append(attempt)
+        if len(refused) == 2:
+            raise OSError(errno.EIO, "Input/output error", "sessions.json")
+        return real(index, change, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(file_store.SessionIndex, "update", update)
+        with pytest.raises(OSError, match="Input/output"):
+            store.rotate(transcript)
+        assert store.rotate(transcript).rotated
+
+    assert len(refused) == 4
+    transcript.append(say("after"))
+    transcript.close()
+    assert _history(FileStore(tmp_path)) == ["so far", "two", "after"]
+
+
+def test_a_rotated_session_of_another_program_is_one_session(tmp_path: Path) -> None:
+    """Its first transcript bears no key: it is listed once, and put aside with what goes on from it."""
+    (tmp_path / "sid.jsonl").write_bytes(as_bytes([HEADER, *chain("theirs", "too")]))
+    (tmp_path / "sessions.json").write_text('{"k": {"sessionId": "s-1", "sessionFile": "sid.jsonl"}}')
+    store = FileStore(tmp_path)
+    _rotated(store).close()
+
+    listed = [info.key for info in FileStore(tmp_path).sessions()]
+    superseded = [path.name for path in FileStore(tmp_path).superseded()]
+    store.archive(KEY, "reset")
+
+    assert listed == [KEY]
+    assert superseded == ["sid.jsonl"]
+    assert list(tmp_path.glob("*.jsonl")) == []
+    assert len(store.archives()) == 2
