@@ -357,10 +357,6 @@ class Machine(RuleBasedStateMachine):
         else:
             line = pick(model.lines if at < len(KEYS) else model.path, at)
             make = lambda: self.store.fork(key, new_key, at=line["id"])  # noqa: E731 -- as above
-            if line not in model.path:
-                with pytest.raises(EntryNotFoundError):
-                    make()
-                return
             made = Model(lines=model.forked(line["id"]), parent=key, damaged=model.damaged)
         if self.is_taken(new_key):
             with pytest.raises((SessionBusyError, SessionExistsError)):
