@@ -14,6 +14,7 @@ from .stores.memory_store import MemoryStore
 from .stores.store import Archive, ArchiveReason, Rotation, SessionInfo, SessionStore
 from .stores.whole_file import header_of
 from .transcript import Transcript
+from .tree import parents_of
 
 __all__ = [
     "Archive",
@@ -39,6 +40,7 @@ __all__ = [
     "make_private_folder",
     "new_session_id",
     "pairs_are_whole",
+    "parents_of",
     "repair_message",
     "repair_messages",
     "repair_pairs",

@@ -7,6 +7,7 @@ is read from the file at first use, so a history costs what is looked at.
 
 import json
 import math
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -30,9 +31,11 @@ __all__ = [
     "decode_json",
     "decode_odd_json",
     "encode_json",
+    "is_record_behind",
     "message_of",
     "milliseconds_of",
     "read_entry",
+    "record_starts",
 ]
 
 LINE_KEYS: Final = frozenset({"type", "id", "parentId", "timestamp", "more"})
@@ -43,6 +46,11 @@ _BOUNDARY_TYPES: Final = frozenset({"compaction", "reset"})
 _OURS: Final = "\uffff"  # a noncharacter: these fields are the reader's, and it sets all three
 # What damage leaves around a record: zeroed blocks, foreign line ends, a byte order mark.
 _AROUND: Final = b"\x00\r \t\xef\xbb\xbf"
+
+
+_RECORD_START: Final = b'{"type":'
+_RECORD_KEYS: Final = frozenset({"parentId", "timestamp"})
+_MAX_STARTS: Final = 17
 
 
 class _MessageHead(msgspec.Struct, gc=False):
@@ -128,6 +136,26 @@ def read_entry(line: bytes) -> Entry:
         head=_MessageHead(exclude_from_context=True) if hidden else None,
         more=more if type(more) is int else 0,
     )
+
+
+def record_starts(line: bytes) -> Iterator[int]:
+    """Yield where on a line a record may begin: at its beginning, then behind what may be one that was cut off."""
+    start = 0
+    for _ in range(_MAX_STARTS):
+        yield start
+        start = line.find(_RECORD_START, start + 1)
+        if start < 0:
+            return
+
+
+def is_record_behind(data: JSON) -> bool:
+    """
+    Return whether an object that stands behind a torn record is a record of its own.
+
+    A block of the torn one's content begins as a record does, may have an id,
+    and has neither of these keys.
+    """
+    return not _RECORD_KEYS.isdisjoint(data)
 
 
 def _text(value: JSON) -> Any:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -9,7 +10,7 @@ import msgspec
 
 from openclaw_ctx.contract import JSON, EntryId
 
-from .entry import Entry, decode_entry, decode_json, read_entry
+from .entry import Entry, decode_entry, decode_json, is_record_behind, read_entry, record_starts
 from .tree import is_chain
 
 __all__ = ["VERSION", "Loaded", "Tail", "load"]
@@ -17,10 +18,6 @@ __all__ = ["VERSION", "Loaded", "Tail", "load"]
 VERSION: Final = 3
 _CHUNK_BYTES: Final = 1 << 18
 _MAX_WARNINGS: Final = 20
-# How often the beginning of a record is looked for in a line that is none.
-_MAX_TRIES: Final = 16
-_RECORD_START: Final = b'{"type":'
-_RECORD_KEYS: Final = frozenset({"parentId", "timestamp"})
 
 
 @attrs.frozen
@@ -205,15 +202,10 @@ def _read_odd(line: bytes) -> tuple[Entry | None, int, str]:
         if not line.strip(b"\x00\r\t "):
             return None, 0, f"{len(line)} NUL bytes, passed over" if b"\x00" in line else ""
         # A whole record may stand behind a torn one: what a program leaves that appends to a torn line.
-        start = line.find(_RECORD_START, 1)
-        for _ in range(_MAX_TRIES):
-            if start < 0:
-                break
+        for start in islice(record_starts(line), 1, None):
             with contextlib.suppress(ValueError):
-                # A block of the torn record's own content begins as a record does, and has neither of these.
-                if not _RECORD_KEYS.isdisjoint(decode_json(line[start:])):
+                if is_record_behind(decode_json(line[start:])):
                     return read_entry(line[start:]), start, f"{start} bytes of a record that was cut off, passed over"
-            start = line.find(_RECORD_START, start + 1)
         return None, 0, f"{error}, passed over ({len(line)} bytes)"
 
 

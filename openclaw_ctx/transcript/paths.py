@@ -13,9 +13,12 @@ from typing import Final
 
 from openclaw_ctx.log import get_logger
 
-__all__ = ["make_private_folder", "move_file", "replace_file", "safe_name", "write_pieces"]
+__all__ = ["SAFELY", "make_private_folder", "move_file", "replace_file", "safe_name", "write_pieces"]
 
 _log = get_logger()
+SAFELY: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Flags of an opening that follows no link and waits for no FIFO's other end."""
+
 _WARNED_OF: Final[set[str]] = set()
 _SLUG_CHARS: Final = 40
 _UNSAFE = re.compile(r"[^a-z0-9]+")

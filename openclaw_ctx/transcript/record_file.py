@@ -19,12 +19,12 @@ from openclaw_ctx.contract import JSON, Message, UnknownMessage
 from openclaw_ctx.errors import SessionClosedError, TranscriptFormatError
 
 from .entry import Entry, decode_json, message_of
-from .paths import move_file, write_pieces
+from .paths import SAFELY, move_file, write_pieces
 
 __all__ = ["RecordFile", "sync_folder", "write_new_file"]
 
 _PIECE_BYTES: Final = 1 << 20
-_FLAGS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_FLAGS: Final = getattr(os, "O_CLOEXEC", 0) | SAFELY
 _WRITING: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT
 
 

@@ -24,7 +24,7 @@ from openclaw_ctx.contract import (
 
 from .entry import Entry, encode_json, message_of, read_entry
 from .pairing import pairs_are_whole
-from .tree import instructions
+from .tree import instructions, parents_of
 
 __all__ = ["NO_COMPACTION", "Successor", "plan_fork", "plan_successor"]
 
@@ -90,7 +90,7 @@ def plan_successor(entries: Sequence[Entry], path: Sequence[Entry], *, data: _Da
     kept = [place for position, place in enumerate(branch) if position not in rotation.gone]
     told = _newest_told(entries, {*kept, *_others(entries, branch)}, data)
     stays = _labelled_within(entries, told, rotation.renamed, data)
-    parents = _parents(entries)
+    parents = parents_of(entries)
     for place, parent in zip(branch, [None, *branch], strict=False):
         parents[place] = parent
     order, follows = _ordered(stays, [place for place in kept if place in stays], parents)
@@ -333,19 +333,6 @@ def _others(entries: Sequence[Entry], branch: Sequence[int]) -> Iterator[int]:
         if entries[place].id not in ids:
             ids.add(entries[place].id)
             yield place
-
-
-def _parents(entries: Sequence[Entry]) -> list[int | None]:
-    """Return the place of each entry's parent, as a walk finds it."""
-    latest: dict[EntryId | None, int] = {}
-    before: list[int | None] = []
-    for place, entry in enumerate(entries):
-        before.append(latest.get(entry.parent_id))
-        if entry.id is not None:
-            latest[entry.id] = place
-    return [
-        latest.get(entry.parent_id) if place is None else place for entry, place in zip(entries, before, strict=True)
-    ]
 
 
 def _ordered(

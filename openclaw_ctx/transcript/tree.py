@@ -12,7 +12,7 @@ from openclaw_ctx.contract import AssistantMessage, EntryId, Message, SystemMess
 
 from .entry import Entry
 
-__all__ = ["Branch", "instructions", "is_chain", "walk"]
+__all__ = ["Branch", "instructions", "is_chain", "parents_of", "walk"]
 
 
 def is_chain(entries: Sequence[Entry]) -> bool:
@@ -48,6 +48,19 @@ def walk(entries: Sequence[Entry], leaf_id: EntryId | None) -> list[Entry]:
         at = latest.get(entry.parent_id) if before is None else before
     path.reverse()
     return path
+
+
+def parents_of(entries: Sequence[Entry]) -> list[int | None]:
+    """Return the place of each entry's parent, by the rule of :func:`walk`; ``None`` where there is none."""
+    latest: dict[EntryId | None, int] = {}
+    before: list[int | None] = []
+    for place, entry in enumerate(entries):
+        before.append(latest.get(entry.parent_id))
+        if entry.id is not None:
+            latest[entry.id] = place
+    return [
+        latest.get(entry.parent_id) if place is None else place for entry, place in zip(entries, before, strict=True)
+    ]
 
 
 def instructions(path: Sequence[Entry], read: Callable[[Entry], Message]) -> list[int]:

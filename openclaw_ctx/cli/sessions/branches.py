@@ -5,7 +5,7 @@ from typing import Final
 
 import attrs
 
-from openclaw_ctx.transcript import Entry
+from openclaw_ctx.transcript import Entry, parents_of
 
 __all__ = ["Branches", "Step", "plan_branches"]
 
@@ -92,7 +92,7 @@ def plan_branches(entries: Sequence[Entry], active: Sequence[Entry]) -> Branches
     """
     places = {id(entry): at for at, entry in enumerate(entries)}
     path = [places[id(entry)] for entry in active]
-    parents = _parents(entries)
+    parents = [_NOBODY if place is None else place for place in parents_of(entries)]
     if path:
         parents[path[0]] = _NOBODY
     _cut_rings(parents)
@@ -114,18 +114,6 @@ def _folded(run: Sequence[int], depth: int) -> Iterator[Step]:
         yield Step(at=run[0], depth=depth)
     elif run:
         yield Step(at=run[0], depth=depth, folded=run)
-
-
-def _parents(entries: Sequence[Entry]) -> list[int]:
-    latest: dict[str | None, int] = {}
-    parents = []
-    for at, entry in enumerate(entries):
-        parents.append(_NOBODY if entry.parent_id is None else latest.get(entry.parent_id, _NOBODY))
-        latest[entry.id] = at
-    for at, entry in enumerate(entries):
-        if parents[at] == _NOBODY and entry.parent_id is not None:
-            parents[at] = latest.get(entry.parent_id, _NOBODY)
-    return parents
 
 
 def _cut_rings(parents: list[int]) -> None:

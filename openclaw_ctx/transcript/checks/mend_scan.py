@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from openclaw_ctx.contract import JSON
-from openclaw_ctx.transcript.entry import Entry, encode_json
+from openclaw_ctx.transcript.entry import Entry, encode_json, is_record_behind, record_starts
 from openclaw_ctx.transcript.header import new_header
 from openclaw_ctx.transcript.load import VERSION, Loaded
 from openclaw_ctx.transcript.mend_lines import GONE, mend_line, read_line, what_is_wrong
@@ -19,10 +19,6 @@ __all__ = ["Scan"]
 
 _BUFFER_BYTES: Final = 1 << 18
 _SPACE: Final = b"\r\n\t "
-_RECORD_START: Final = b'{"type":'
-# As in opening a file: how often the beginning of a record is looked for, and what a record has.
-_MAX_TRIES: Final = 17
-_RECORD_KEYS: Final = frozenset({"parentId", "timestamp"})
 _NAME_KEYS: Final = {
     "label": "targetId",
     "branch_summary": "fromId",
@@ -174,16 +170,11 @@ def _entry_on(line: bytes) -> JSON:
 
 def _session_on(line: bytes) -> tuple[int, JSON, bool]:
     """Return the header on a line, behind where it begins, and whether others refuse it; it may follow a fragment."""
-    start = 0
-    for _ in range(_MAX_TRIES):
+    for start in record_starts(line):
         try:
             data, refused = read_line(line[start:])
         except ValueError:
-            start = line.find(_RECORD_START, start + 1)
-            if start < 0:
-                break
             continue
-        # What a torn record said may look like a header too, and has neither of these.
-        is_header = data["type"] == "session" and (not start or not _RECORD_KEYS.isdisjoint(data))
+        is_header = data["type"] == "session" and (not start or is_record_behind(data))
         return (start, data, refused) if is_header else (0, None, False)
     return 0, None, False

@@ -17,6 +17,7 @@ from openclaw_ctx.contract import JSON, Message
 from openclaw_ctx.errors import TranscriptFormatError
 from openclaw_ctx.transcript.entry import milliseconds_of
 from openclaw_ctx.transcript.load import VERSION
+from openclaw_ctx.transcript.paths import SAFELY
 
 from .findings import CODES, Finding, Findings
 from .verify_lines import Lines
@@ -26,7 +27,6 @@ from .verify_tree import Tree
 __all__ = ["CODES", "Finding", "Verification", "verify_file", "verify_messages"]
 
 _BUFFER_BYTES: Final = 1 << 18
-_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _MAX_BATCH: Final = 1 << 31
 _MESSAGE, _BOUNDARY = 1, 2
 # What a summary of a branch names that was left at its very beginning.
@@ -132,7 +132,7 @@ def _opened(path: Path) -> IO[bytes]:
     if not stat.S_ISREG(mode):
         raise TranscriptFormatError(str(path), "it is not a plain file, which alone is ever read")
     # Whatever takes its place in this moment is neither followed nor waited for.
-    return open(path, "rb", buffering=_BUFFER_BYTES, opener=lambda name, flags: os.open(name, flags | _FLAGS))
+    return open(path, "rb", buffering=_BUFFER_BYTES, opener=lambda name, flags: os.open(name, flags | SAFELY))
 
 
 class _Check:

@@ -12,7 +12,7 @@ import attrs
 import msgspec
 
 from openclaw_ctx.contract import JSON
-from openclaw_ctx.transcript.entry import decode_json
+from openclaw_ctx.transcript.entry import decode_json, is_record_behind, record_starts
 
 from .findings import Findings
 
@@ -22,9 +22,6 @@ _decode = msgspec.json.Decoder().decode
 
 _SPACE: Final = b"\r\n\t "
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_RECORD_START: Final = b'{"type":'
-# How often the beginning of a record is looked for in a line that is none.
-_MAX_TRIES: Final = 16
 
 
 @attrs.define(kw_only=True)
@@ -120,18 +117,13 @@ def _is_json(line: bytes) -> bool:
 
 def _patiently(line: bytes) -> tuple[JSON, int]:
     """Return the entry on a line and where it begins; a whole record may stand behind one that was cut off."""
-    start = 0
-    for _ in range(_MAX_TRIES + 1):
+    for start in record_starts(line):
         try:
             data = decode_json(line[start:].rstrip(b"\n"))
         except ValueError:
-            data = None
-        # A torn record often ends in a block of its message, which has a type and even an id, and is no record.
-        if _is_entry(data) and (not start or "parentId" in data or "timestamp" in data):
+            continue
+        if _is_entry(data) and (not start or is_record_behind(data)):
             return data, start
-        start = line.find(_RECORD_START, start + 1)
-        if start < 0:
-            break
     return None, 0
 
 

@@ -42,7 +42,7 @@ from .whole_file import (
     describe_file,
     header_of,
     holds_something,
-    pieces_behind_header,
+    pieces_of,
     write_pieces_to,
     write_whole,
 )
@@ -54,7 +54,6 @@ _log = get_logger()
 _MOST_TRIES: Final = 20
 # For what the transcripts say too, and is made right at the next look: nobody is to wait for it.
 _PATIENCE_SECONDS: Final = 0.25
-_PIECE_BYTES: Final = 1 << 20
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -158,10 +157,7 @@ class FileStore(StoreBase):
             SessionNotFoundError: There is none.
             SessionBusyError: Somebody writes it, or has written it since.
         """
-        path = self._files.path_of(key)
-        with self._locked(path):
-            if self._files.path_of(key) != path or not holds_something(path):
-                raise SessionNotFoundError(key, str(self.folder), ())
+        with self._held(key) as path:
             if size is not None and path.stat().st_size != size:
                 raise SessionBusyError(str(path), "somebody, since this was planned", 0.0)
             for file in self._files.superseded_of(key, path):
@@ -196,7 +192,7 @@ class FileStore(StoreBase):
             if header.get("sessionKey") not in (None, wanted):
                 # Where it is, and moved then: cut off in between, there is one of it, and an archive still.
                 header = header | {"sessionKey": wanted, "restoredFrom": name, "restoredKey": header["sessionKey"]}
-                write_pieces_to(source, chain((encode_json(header) + b"\n",), pieces_behind_header(source)))
+                write_pieces_to(source, chain((encode_json(header) + b"\n",), pieces_of(source, behind_header=True)))
             move_file(source, path)
             return self._note_made(wanted, path, header)
 
@@ -209,10 +205,7 @@ class FileStore(StoreBase):
             SessionBusyError: Somebody writes it.
             OSError: It could not be written; the session is as it was.
         """
-        path = self._files.path_of(key)
-        with self._locked(path):
-            if self._files.path_of(key) != path or not holds_something(path):
-                raise SessionNotFoundError(key, str(self.folder), ())
+        with self._held(key) as path:
             mended = mend_file(path, header=new_header(key=key, cwd=""))
             if not mended.done:
                 return mended, None
@@ -221,7 +214,7 @@ class FileStore(StoreBase):
             try:
                 mended.write(temporary)
                 # A copy: as a second name of the file it would grow with the session, if a kill left that as it was.
-                write_pieces_to(self.folder / name, _pieces_of(path))
+                write_pieces_to(self.folder / name, pieces_of(path))
                 try:
                     move_file(temporary, path)
                 except OSError:
@@ -297,6 +290,16 @@ class FileStore(StoreBase):
             yield
         finally:
             lock.release()
+
+    @contextlib.contextmanager
+    def _held(self, key: SessionKey) -> Iterator[Path]:
+        """Hold the transcript of a session that is there."""
+        path = self._files.path_of(key)
+        with self._locked(path):
+            # Until the lock was ours somebody may have moved it.
+            if self._files.path_of(key) != path or not holds_something(path):
+                raise SessionNotFoundError(key, str(self.folder), ())
+            yield path
 
     @contextlib.contextmanager
     def _free(self, key: SessionKey) -> Iterator[Path]:
@@ -428,12 +431,6 @@ class FileStore(StoreBase):
             self._index.update(change, wait_seconds=_PATIENCE_SECONDS)
         except (OSError, SessionBusyError) as error:
             _log.warning("index.unwritten", path=str(self.folder), reason=describe_error(error))
-
-
-def _pieces_of(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            yield piece
 
 
 def _newest_first(infos: Iterable[SessionInfo | None]) -> list[SessionInfo]:

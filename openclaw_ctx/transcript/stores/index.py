@@ -26,7 +26,7 @@ from openclaw_ctx.errors import SessionBusyError
 from openclaw_ctx.log import clean_text
 from openclaw_ctx.transcript.entry import decode_json, encode_json
 from openclaw_ctx.transcript.lock import WriterLock
-from openclaw_ctx.transcript.paths import make_private_folder, move_file, replace_file, safe_name
+from openclaw_ctx.transcript.paths import SAFELY, make_private_folder, move_file, replace_file, safe_name
 
 from .archive import is_transcript_name
 from .whole_file import describe_file, header_of, holds_line
@@ -47,7 +47,6 @@ _MOST: Final = 253_402_300_799_999  # the last millisecond that a datetime has
 _BUSY_SECONDS: Final = 5.0
 # Within the coarsest tick of a file system (two seconds, on FAT) another write may have left the same time.
 _SETTLED_NS: Final = 2_000_000_000
-_SAFELY: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 @attrs.frozen
@@ -370,4 +369,4 @@ def _open(path: Path) -> io.FileIO:
 
 
 def _open_safely(name: str, flags: int) -> int:
-    return os.open(name, flags | _SAFELY)
+    return os.open(name, flags | SAFELY)

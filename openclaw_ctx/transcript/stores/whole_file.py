@@ -5,12 +5,12 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from openclaw_ctx.contract import JSON
 from openclaw_ctx.transcript.entry import decode_json, encode_json, milliseconds_of
 from openclaw_ctx.transcript.file_record import FileRecord
-from openclaw_ctx.transcript.paths import move_file
+from openclaw_ctx.transcript.paths import SAFELY, move_file
 from openclaw_ctx.transcript.record_file import sync_folder, write_new_file
 from openclaw_ctx.transcript.transcript import Transcript
 
@@ -21,14 +21,13 @@ __all__ = [
     "header_of",
     "holds_line",
     "holds_something",
-    "pieces_behind_header",
+    "pieces_of",
     "write_pieces_to",
     "write_whole",
 ]
 
 _HEADER_BYTES: Final = 1 << 20
 _PIECE_BYTES: Final = 1 << 20
-_PLAINLY: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def holds_something(path: Path) -> bool:
@@ -42,7 +41,7 @@ def holds_something(path: Path) -> bool:
 def header_of(path: Path) -> dict[str, JSON]:
     """Return the first line of a transcript; empty where it is none."""
     try:
-        with open(os.open(path, _PLAINLY), "rb") as file:  # noqa: PTH123 -- a descriptor, lest a FIFO keep us waiting
+        with _opened(path) as file:
             header = decode_json(file.readline(_HEADER_BYTES))
     except (OSError, ValueError):
         return {}
@@ -52,18 +51,18 @@ def header_of(path: Path) -> dict[str, JSON]:
 def holds_line(path: Path) -> bool:
     """Return whether a line of a file was written whole; of a first write that a crash cut off, none was."""
     try:
-        with open(os.open(path, _PLAINLY), "rb") as file:  # noqa: PTH123 -- as above
+        with _opened(path) as file:
             head = file.read(_HEADER_BYTES)
     except OSError:
         return False
     return len(head) == _HEADER_BYTES or b"\n" in head
 
 
-def pieces_behind_header(path: Path) -> Iterator[bytes]:
-    """Yield what is in a transcript as it is, but for its first line where that is its header."""
-    has_header = bool(header_of(path))
+def pieces_of(path: Path, *, behind_header: bool = False) -> Iterator[bytes]:
+    """Yield what is in a file as it is; *behind_header*: but for its first line where that is a transcript's header."""
+    skips = behind_header and bool(header_of(path))
     with path.open("rb") as file:
-        if has_header:
+        if skips:
             file.readline()
         while piece := file.read(_PIECE_BYTES):
             yield piece
@@ -99,8 +98,7 @@ def copy_file(source: Path, target: Path) -> None:
     except FileExistsError:
         raise
     except OSError:
-        with source.open("rb") as file:
-            write_new_file(target, iter(lambda: file.read(_PIECE_BYTES), b""))
+        write_new_file(target, pieces_of(source))
 
 
 def describe_file(path: Path, header: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -123,3 +121,7 @@ def count_file(path: Path) -> dict[str, JSON]:
     with contextlib.closing(Transcript(FileRecord(path, read_only=True))) as transcript:
         tally = transcript.tally(whole=True)
         return {"messages": tally.messages, "compactionCount": tally.compactions, "name": tally.name or None}
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return open(os.open(path, os.O_RDONLY | SAFELY), "rb")  # noqa: PTH123 -- a descriptor, with the flags
