@@ -19,6 +19,7 @@ Everything that openclaw-ctx raises on purpose, by whose fault it is.
     │   └── SubstitutionRefusedError    ``plugins.slotPolicy`` is ``"strict"``
     ├── ModelError                      the provider; knows whether the same request may be tried again
     │   ├── ContextOverflowError        the request is longer than the model takes
+    │   ├── ContextWindowTooSmallError  the user's choice of a model
     │   ├── ModelAuthError              the user's key, or the account behind it
     │   ├── ModelRejectedError          the program's request, or a model that is not there
     │   ├── ModelTimeoutError
@@ -26,21 +27,22 @@ Everything that openclaw-ctx raises on purpose, by whose fault it is.
     │   ├── ModelUnavailableError       the embedding program
     │   └── RateLimitedError
     ├── SessionClosedError              the embedding program
-    └── TranscriptError                 a session on disk
-        ├── EntryNotFoundError
-        ├── ReadOnlyTranscriptError     the embedding program
-        ├── SessionBusyError
-        ├── SessionExistsError
-        ├── SessionNotFoundError
-        ├── TranscriptFormatError
-        └── UnknownFormatError
+    ├── TranscriptError                 a session on disk
+    │   ├── EntryNotFoundError
+    │   ├── ReadOnlyTranscriptError     the embedding program
+    │   ├── SessionBusyError
+    │   ├── SessionExistsError
+    │   ├── SessionNotFoundError
+    │   ├── TranscriptFormatError
+    │   └── UnknownFormatError
+    └── TurnBlockedError                the user: the turn cannot go on in this session as it is
 
 An error is its fields plus one sentence made from them. A bug in the host
 stays a bare exception with its traceback.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import attrs
 
@@ -48,6 +50,7 @@ __all__ = [
     "AbortError",
     "ConfigError",
     "ContextOverflowError",
+    "ContextWindowTooSmallError",
     "EngineContractError",
     "EngineError",
     "EngineFailedError",
@@ -75,6 +78,7 @@ __all__ = [
     "SubstitutionRefusedError",
     "TranscriptError",
     "TranscriptFormatError",
+    "TurnBlockedError",
     "UnknownFormatError",
 ]
 
@@ -297,6 +301,27 @@ class ContextOverflowError(ModelError):
 
 
 @attrs.define(eq=False, repr=False, slots=False)
+class ContextWindowTooSmallError(ModelError):
+    """
+    The model's window leaves no room to work in.
+
+    Attributes:
+        source: Where the number comes from: ``argument``, ``modelsConfig``, ``agentContextTokens`` or ``default``.
+    """
+
+    tokens: int
+    minimum: int
+    source: str
+
+    def __str__(self) -> str:
+        return (
+            f"The model's context window is too small ({self.tokens} tokens; source={self.source}); the minimum is "
+            f"{self.minimum}. Use another model, or say how large its window is: "
+            f"models.providers.<id>.models[].contextWindow, or the size that a local server was started with."
+        )
+
+
+@attrs.define(eq=False, repr=False, slots=False)
 class ModelAuthError(ModelError):
     """The provider does not serve this key: it is missing or wrong, may not do this, or has no credit left."""
 
@@ -480,6 +505,39 @@ class UnknownFormatError(TranscriptError):
             f"{self.path!r} is not a session in a known format ({', '.join(self.known)}). "
             f"If it is one all the same, name its format with --format."
         )
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class TurnBlockedError(OpenClawCtxError):
+    """
+    A turn was given up; what was said is in the transcript, and the session is where it was.
+
+    Attributes:
+        kind: ``context_overflow``, ``compaction_failure``, ``compaction_loop_persisted`` or ``retry_limit``.
+        attempts: How often the context was compacted for this turn.
+        said: What the provider, or the compaction, said last.
+    """
+
+    session: str
+    kind: str
+    attempts: int
+    said: str
+
+    def __str__(self) -> str:
+        opening = _BLOCKED.get(self.kind, "The turn could not be finished")
+        return (
+            f"{opening} (session {self.session!r}, {self.attempts} compactions tried): {_sentence(self.said)} "
+            f"Begin anew (/new in a chat, or another session key), fork from an earlier entry, compact with a focus, "
+            f"or use a model with a larger window."
+        )
+
+
+_BLOCKED: Final = {
+    "context_overflow": "The prompt is too large for the model",
+    "compaction_failure": "The prompt is too large for the model, and the context could not be compacted",
+    "compaction_loop_persisted": "After a compaction the model repeats the same tool call without end",
+    "retry_limit": "The model went on calling tools without coming to an answer",
+}
 
 
 def _sentence(text: str) -> str:

@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import attrs
 
 from openclaw_ctx.contract import (
     Complete,
     CompletionRequest,
     CompletionResult,
     HostDescriptor,
+    MemoryPrompt,
+    PromptCache,
     Replacement,
     RewriteResult,
     RuntimeContext,
@@ -22,7 +26,17 @@ from openclaw_ctx.transcript import Transcript
 
 from .services import HostServices
 
-__all__ = ["CallFacts"]
+__all__ = ["CallFacts", "RunFacts"]
+
+
+@attrs.frozen(kw_only=True)
+class RunFacts:
+    """What holds for a whole run; without a run, nothing of it is known."""
+
+    model: str | None = None
+    provider: str | None = None
+    max_output_tokens: int | None = None
+    memory: MemoryPrompt | None = None
 
 
 class CallFacts:
@@ -46,6 +60,8 @@ class CallFacts:
         self._services = services
         self._complete = None if model is None else self._ask
         self._asked = asked
+        self.run_facts = _NO_RUN
+        self.prompt_cache: PromptCache | None = None
         # The last call's: from turn to turn they hardly change.
         self._settings: tuple[tuple[object, ...], RuntimeSettings] | None = None
         self._context: tuple[tuple[object, ...], RuntimeContext] | None = None
@@ -66,6 +82,7 @@ class CallFacts:
         tokens: int | None = None,
         trigger: str | None = None,
         ended: bool = False,
+        deferred: bool = False,
     ) -> Mapping[str, Any]:
         """
         Return runtime settings and context.
@@ -76,29 +93,34 @@ class CallFacts:
             tokens: What the context costs now, where that is known.
             trigger: Why a compaction was asked for.
             ended: Whether the turn has ended, so that the transcript may be rewritten.
+            deferred: Whether this is the maintenance that a compaction was put off for.
         """
         return {
             "runtime_settings": self._runtime_settings(budget, model),
-            "runtime_context": self._runtime_context(budget, tokens, trigger, ended=ended),
+            "runtime_context": self._runtime_context(budget, tokens, trigger, ended=ended, deferred=deferred),
         }
 
     def _runtime_settings(self, budget: int | None, model: str | None) -> RuntimeSettings:
-        key = (budget, model)
+        facts = self.run_facts
+        model = facts.model if model is None else model
+        key = (budget, model, facts)
         if self._settings is None or self._settings[0] != key:
             settings = build_runtime_settings(
                 self._descriptor,
                 requested_model=model,
                 resolved_model=model,
+                provider=facts.provider,
                 selected_engine_id=self._asked,
                 prompt_token_budget=budget,
+                max_output_tokens=facts.max_output_tokens,
             )
             self._settings = (key, settings)
         return self._settings[1]
 
     def _runtime_context(
-        self, budget: int | None, tokens: int | None, trigger: str | None, *, ended: bool
+        self, budget: int | None, tokens: int | None, trigger: str | None, *, ended: bool, deferred: bool
     ) -> RuntimeContext:
-        key = (budget, tokens, trigger, ended)
+        key = (budget, tokens, trigger, ended, deferred, self.run_facts, id(self.prompt_cache))
         if self._context is None or self._context[0] != key:
             context = RuntimeContext(
                 cwd=self._workspace,
@@ -106,6 +128,9 @@ class CallFacts:
                 token_budget=budget,
                 current_token_count=tokens,
                 trigger=trigger,
+                allow_deferred_compaction_execution=deferred,
+                prompt_cache=self.prompt_cache,
+                memory_prompt=self.run_facts.memory,
                 rewrite_transcript_entries=self._rewrite if ended else None,
                 complete=self._complete,
             )
@@ -117,6 +142,9 @@ class CallFacts:
 
     async def _ask(self, request: CompletionRequest) -> CompletionResult:
         return await self._services.ask(request, _permit())
+
+
+_NO_RUN: Final = RunFacts()
 
 
 def _permit() -> Permit:

@@ -12,6 +12,7 @@ from .frozen import (
 from .hookspecs import (
     PROJECT,
     EngineSpec,
+    SubagentEnd,
     hookimpl,
     hookspec,
 )
@@ -20,6 +21,7 @@ from .info import (
     EngineInfo,
     HostDescriptor,
     HostRequirements,
+    TurnAdvancement,
     TurnMaintenanceMode,
 )
 from .message import (
@@ -43,7 +45,10 @@ from .message import (
     UnknownMessage,
     UserMessage,
 )
-from .names import CONTRACT_VERSION, LEGACY_ENGINE_ID
+from .names import (
+    CONTRACT_VERSION,
+    LEGACY_ENGINE_ID,
+)
 from .results import (
     AssembleResult,
     BootstrapResult,
@@ -64,6 +69,7 @@ from .runtime import (
     Diagnostics,
     ExecutionHost,
     Limits,
+    MemoryPrompt,
     ModelSettings,
     PromptCache,
     RuntimeContext,
@@ -72,6 +78,7 @@ from .runtime import (
     RuntimeSettings,
     RuntimeSettingsRuntime,
     SelectionSource,
+    build_memory_system_prompt_addition,
     build_runtime_settings,
     normalize_reason,
 )
@@ -139,6 +146,7 @@ __all__ = [
     "IngestBatchResult",
     "IngestResult",
     "Limits",
+    "MemoryPrompt",
     "Message",
     "ModelSettings",
     "Progress",
@@ -156,6 +164,7 @@ __all__ = [
     "Services",
     "SessionId",
     "SessionKey",
+    "SubagentEnd",
     "SubagentPreparation",
     "SystemMessage",
     "TextBlock",
@@ -163,12 +172,14 @@ __all__ = [
     "ToolCallBlock",
     "ToolResultMessage",
     "TranscriptReader",
+    "TurnAdvancement",
     "TurnMaintenanceMode",
     "UnknownBlock",
     "UnknownMessage",
     "UserMessage",
     "block_from_wire",
     "block_to_wire",
+    "build_memory_system_prompt_addition",
     "build_runtime_settings",
     "freeze",
     "hookimpl",

@@ -31,7 +31,7 @@ from .results import (
 )
 from .runtime import BootstrapReason, RuntimeContext, RuntimeSettings
 
-__all__ = ["PROJECT", "EngineSpec", "hookimpl", "hookspec"]
+__all__ = ["PROJECT", "EngineSpec", "SubagentEnd", "hookimpl", "hookspec"]
 
 PROJECT = "openclaw_ctx"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -39,7 +39,8 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 """Marks the methods of an engine that are hooks."""
 
 _CompactionTarget: TypeAlias = Literal["budget", "threshold"]
-_SubagentEnd: TypeAlias = Literal["deleted", "completed", "swept", "released"]
+SubagentEnd: TypeAlias = Literal["deleted", "completed", "swept", "released"]
+"""Why a subagent ended: its session was deleted, its work is done, its time was up, or it was let go."""
 
 
 class EngineSpec:
@@ -71,7 +72,13 @@ class EngineSpec:
 
     @hookspec(firstresult=True)
     def ingest(
-        self, session_id: SessionId, session_key: SessionKey, message: Message, is_heartbeat: bool
+        self,
+        session_id: SessionId,
+        session_key: SessionKey,
+        message: Message,
+        is_heartbeat: bool,
+        runtime_settings: RuntimeSettings,
+        runtime_context: RuntimeContext,
     ) -> IngestResult | None:
         """
         Take one message into the index. The host has written it already.
@@ -81,7 +88,13 @@ class EngineSpec:
 
     @hookspec(firstresult=True)
     def ingest_batch(
-        self, session_id: SessionId, session_key: SessionKey, messages: Sequence[Message], is_heartbeat: bool
+        self,
+        session_id: SessionId,
+        session_key: SessionKey,
+        messages: Sequence[Message],
+        is_heartbeat: bool,
+        runtime_settings: RuntimeSettings,
+        runtime_context: RuntimeContext,
     ) -> IngestBatchResult | None:
         """Take a finished turn, or missed history, as one unit."""
 
@@ -176,11 +189,19 @@ class EngineSpec:
         child_session_id: SessionId | None,
         child_session_file: str | None,
         ttl_ms: int | None,
+        runtime_settings: RuntimeSettings,
+        runtime_context: RuntimeContext,
     ) -> SubagentPreparation | None:
         """Get ready for a child session. A failure here fails the spawn."""
 
     @hookspec(firstresult=True)
-    def on_subagent_ended(self, child_session_key: SessionKey, reason: _SubagentEnd) -> None:
+    def on_subagent_ended(
+        self,
+        child_session_key: SessionKey,
+        reason: SubagentEnd,
+        runtime_settings: RuntimeSettings,
+        runtime_context: RuntimeContext,
+    ) -> None:
         """Let go of a child session."""
 
     @hookspec(firstresult=True)
@@ -190,11 +211,22 @@ class EngineSpec:
         session_key: SessionKey,
         advancement_key: str,
         messages: Sequence[Message],
+        runtime_settings: RuntimeSettings,
+        runtime_context: RuntimeContext,
     ) -> CommitTurnResult:
-        """Advance durably by one accepted turn, atomically and once for each *advancement_key*."""
+        """
+        Advance durably by one accepted turn, atomically and once for each *advancement_key*.
+
+        Called in the place of ``after_turn``, ``ingest_batch`` and ``ingest`` where
+        ``info.turn_advancement`` declares it. *messages* go from the user's message
+        to the answer; a turn that failed or was cancelled is never committed. The
+        same key may come again after a crash: answer ``duplicate``.
+        """
 
     @hookspec(firstresult=True)
-    def tools(self, session_key: SessionKey) -> Sequence[EngineTool] | None:
+    def tools(
+        self, session_key: SessionKey, runtime_settings: RuntimeSettings, runtime_context: RuntimeContext
+    ) -> Sequence[EngineTool] | None:
         """Return what the engine offers the agent to call."""
 
     @hookspec(firstresult=True)

@@ -10,6 +10,7 @@ __all__ = [
     "EngineInfo",
     "HostDescriptor",
     "HostRequirements",
+    "TurnAdvancement",
     "TurnMaintenanceMode",
 ]
 
@@ -29,6 +30,7 @@ _WITHOUT_PROJECTION = CAPABILITIES[:-1]
 _CLI_DEFAULT = ("bootstrap", "after-turn", "maintain")
 
 TurnMaintenanceMode: TypeAlias = Literal["foreground", "background"]
+TurnAdvancement: TypeAlias = Literal["atomic-idempotent-v1"]
 
 
 def _names(names: Sequence[str]) -> tuple[str, ...]:
@@ -54,6 +56,8 @@ class EngineInfo:
             compacts in ``after_turn`` or when it likes. Its ``compact`` is still
             what the host calls on request and on overflow.
         turn_maintenance_mode: Whether ``maintain`` after a turn may run behind it.
+        turn_advancement: ``atomic-idempotent-v1`` says that ``commit_turn`` takes a turn
+            whole or not at all, and once for each key. Turns are then told by it, and by no other hook.
         host_requirements: By operation: ``agent-run``, ``manual-compact``,
             ``subagent-spawn``. Checked before an operation; lacking one is no fault.
         contract: The contract version that it was written for, such as ``1.0``;
@@ -65,6 +69,7 @@ class EngineInfo:
     version: str | None = None
     owns_compaction: bool = False
     turn_maintenance_mode: TurnMaintenanceMode = "foreground"
+    turn_advancement: TurnAdvancement | None = None
     host_requirements: Mapping[str, HostRequirements] = attrs.field(factory=dict)
     contract: str | None = None
 

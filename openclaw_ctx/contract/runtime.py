@@ -22,6 +22,7 @@ __all__ = [
     "Diagnostics",
     "ExecutionHost",
     "Limits",
+    "MemoryPrompt",
     "ModelSettings",
     "PromptCache",
     "RuntimeContext",
@@ -30,6 +31,7 @@ __all__ = [
     "RuntimeSettings",
     "RuntimeSettingsRuntime",
     "SelectionSource",
+    "build_memory_system_prompt_addition",
     "build_runtime_settings",
     "normalize_reason",
 ]
@@ -212,6 +214,13 @@ class PromptCache:
 
 
 @attrs.frozen(kw_only=True)
+class MemoryPrompt:
+    """What the memory slot has to say in a run: prepared once at its beginning, and the same until its end."""
+
+    sections: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
 class RuntimeContext:
     """
     The facts of one call, and the two handles that need a moment of their own.
@@ -219,7 +228,10 @@ class RuntimeContext:
     Attributes:
         token_budget: Tokens that the messages may cost.
         current_token_count: The caller's live estimate of the context.
-        trigger: Why a compaction was asked for: ``manual``, ``budget``, ``overflow``.
+        trigger: Why a compaction was asked for: ``manual``, ``budget``, ``overflow``, ``timeout_recovery``.
+        allow_deferred_compaction_execution: Whether a maintenance that runs behind the
+            turns may do the compaction that was put off for it.
+        memory_prompt: ``None`` where no memory is configured, and outside of a run.
         rewrite_transcript_entries: Replaces messages in the transcript; ``None`` before the turn has ended.
         complete: Asks the host's model; ``None`` where the host has none.
     """
@@ -232,5 +244,13 @@ class RuntimeContext:
     allow_deferred_compaction_execution: bool = False
     agent_harness_id: str | None = None
     prompt_cache: PromptCache | None = None
+    memory_prompt: MemoryPrompt | None = None
     rewrite_transcript_entries: RewriteTranscriptEntries | None = None
     complete: Complete | None = None
+
+
+def build_memory_system_prompt_addition(context: RuntimeContext) -> str | None:
+    """Return what memory wants the model to know, for ``system_prompt_addition``; ``None`` where it wants nothing."""
+    memory = context.memory_prompt
+    sections = [section for section in memory.sections if section.strip()] if memory is not None else []
+    return "\n\n".join(sections) or None

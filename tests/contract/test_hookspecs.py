@@ -19,8 +19,8 @@ _RUNTIME = ("runtime_settings", "runtime_context")
 _HOOKS = {
     "bootstrap": (*_SESSION, "session_file", *_RUNTIME, *("+", "reason", "previous_session_id")),
     "maintain": (*_SESSION, "session_file", *_RUNTIME, "abort_signal"),
-    "ingest": (*_SESSION, "message", "is_heartbeat"),
-    "ingest_batch": (*_SESSION, "messages", "is_heartbeat"),
+    "ingest": (*_SESSION, "message", "is_heartbeat", *_RUNTIME),
+    "ingest_batch": (*_SESSION, "messages", "is_heartbeat", *_RUNTIME),
     "assemble": (
         *_SESSION,
         *("messages", "token_budget", "available_tools", "citations_mode", "model", "prompt"),
@@ -42,11 +42,12 @@ _HOOKS = {
     "prepare_subagent_spawn": (
         *("parent_session_key", "child_session_key", "context_mode", "parent_session_id", "parent_session_file"),
         *("child_session_id", "child_session_file", "ttl_ms"),
+        *_RUNTIME,
     ),
-    "on_subagent_ended": ("child_session_key", "reason"),
-    "commit_turn": (*_SESSION, "advancement_key", "messages"),
+    "on_subagent_ended": ("child_session_key", "reason", *_RUNTIME),
+    "commit_turn": (*_SESSION, "advancement_key", "messages", *_RUNTIME),
     "dispose": (),
-    "tools": ("+", "session_key"),
+    "tools": ("+", "session_key", *_RUNTIME),
 }
 
 
