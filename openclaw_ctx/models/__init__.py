@@ -21,6 +21,7 @@ __getattr__, __dir__, __all__ = open_door(
             "as_complete",
             "whole_answer",
         ),
+        ".connect": ("ModelAddress", "address_from", "connect_model", "split_model_name"),
         ".extractive": ("HEADING", "summarize_extractively"),
         ".failures": ("model_error",),
         ".figures": ("observed_tokens", "token_limit"),

@@ -20,6 +20,12 @@ from .client import (
     as_complete,
     whole_answer,
 )
+from .connect import (
+    ModelAddress,
+    address_from,
+    connect_model,
+    split_model_name,
+)
 from .extractive import (
     HEADING,
     summarize_extractively,
@@ -49,6 +55,7 @@ __all__ = [
     "FailureKind",
     "FakeClock",
     "Model",
+    "ModelAddress",
     "ModelAnswer",
     "ModelEvent",
     "ModelRequest",
@@ -61,10 +68,13 @@ __all__ = [
     "TokenUsage",
     "ToolCallReady",
     "UsageReported",
+    "address_from",
     "as_complete",
     "classify_failure",
+    "connect_model",
     "model_error",
     "observed_tokens",
+    "split_model_name",
     "summarize_extractively",
     "token_limit",
     "whole_answer",
