@@ -1,13 +1,24 @@
+from .agents import (
+    AgentDefaults,
+    AgentsSettings,
+    ContextLimits,
+    HardClearSettings,
+    ModelChoice,
+    PrunedTools,
+    PruningSettings,
+    SoftTrimSettings,
+)
+from .compaction import CompactionSettings, MemoryFlushSettings, MidTurnPrecheckSettings, QualityGuardSettings
 from .engine import structure_engine_config
+from .keys import CONFIG_KEYS, ConfigKey
 from .load import (
     LoadedSettings,
     load_settings,
     settings_from,
 )
 from .place import CONFIG_VARIABLE, config_path, no_config
+from .providers import ModelsSettings, ProviderModelSettings, ProviderSettings
 from .schema import (
-    CONFIG_KEYS,
-    ConfigKey,
     CounterName,
     DeadlineSettings,
     EntrySettings,
@@ -23,17 +34,32 @@ from .schema import (
 __all__ = [
     "CONFIG_KEYS",
     "CONFIG_VARIABLE",
+    "AgentDefaults",
+    "AgentsSettings",
+    "CompactionSettings",
     "ConfigKey",
+    "ContextLimits",
     "CounterName",
     "DeadlineSettings",
     "EntrySettings",
+    "HardClearSettings",
     "LoadedSettings",
+    "MemoryFlushSettings",
+    "MidTurnPrecheckSettings",
+    "ModelChoice",
+    "ModelsSettings",
     "PluginSettings",
+    "ProviderModelSettings",
+    "ProviderSettings",
+    "PrunedTools",
+    "PruningSettings",
+    "QualityGuardSettings",
     "QuarantineSettings",
     "SessionSettings",
     "Settings",
     "SlotPolicy",
     "SlotSettings",
+    "SoftTrimSettings",
     "TokenSettings",
     "config_path",
     "load_settings",

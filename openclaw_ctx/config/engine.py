@@ -12,7 +12,7 @@ from openclaw_ctx.contract import JSON, thaw
 from openclaw_ctx.errors import ConfigError
 
 from .strict import ExpectedError, Hook, make_strict, refuse
-from .structure import format_path, suggestion
+from .words import format_path, suggestion
 
 __all__ = ["structure_engine_config"]
 

@@ -2,26 +2,38 @@
 What the configuration can say, as frozen values.
 
 The file's keys stay in the reference system's camel case, since people paste
-them; each attribute carries its key and its description, and
-:data:`CONFIG_KEYS` is read off them. Nothing here reads a file.
+them; each attribute carries its key and its description, and all keys are
+listed by going through the classes. Nothing here reads a file.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, get_args, get_origin
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import attrs
 
 from openclaw_ctx.contract import EMPTY, JSON, FrozenDict, freeze
 
+from .agents import AgentsSettings
+from .providers import ModelsSettings
+from .section import (
+    COUNT,
+    EVERY_KEY,
+    LONGEST_SECONDS,
+    WAIT,
+    WAIT_OR_NEVER,
+    WHOLE,
+    WHOLE_OR_NULL,
+    Must,
+    Section,
+    as_tuple,
+    declare,
+)
+
 __all__ = [
-    "CONFIG_KEYS",
-    "EVERY_KEY",
-    "ConfigKey",
+    "MEMORIES",
     "CounterName",
     "DeadlineSettings",
     "EntrySettings",
-    "Field",
-    "Must",
     "PluginSettings",
     "QuarantineSettings",
     "SessionSettings",
@@ -29,80 +41,33 @@ __all__ = [
     "SlotPolicy",
     "SlotSettings",
     "TokenSettings",
-    "config_fields",
 ]
 
 CounterName: TypeAlias = Literal["estimate", "o200k_base", "cl100k_base"]
 SlotPolicy: TypeAlias = Literal["fallback", "strict"]
 
-Field: TypeAlias = "attrs.Attribute[Any]"
+MEMORIES: Final = ("notes",)
+"""What may serve ``plugins.slots.memory``."""
 
-EVERY_KEY: Final = None
-"""As ``foreign_keys``: whatever else stands in the section is somebody else's."""
-
-# Thirty years. A wait of more than threading.TIMEOUT_MAX raises OverflowError, long after the file was read.
-_LONGEST_SECONDS: Final = 1e9
-
-
-@attrs.frozen
-class Must:
-    """An attrs validator that can say in words what it expects, in the units of the file."""
-
-    expectation: str
-    holds: Callable[[Any], bool]
-
-    def __call__(self, _instance: object, attribute: Field, value: object) -> None:
-        """
-        Do nothing where the value holds.
-
-        Raises:
-            ValueError: It does not.
-        """
-        if not self.holds(value):
-            message = f"{attribute.name}: expected {self.expectation}"
-            raise ValueError(message)
-
-
-_WAIT: Final = Must("a number of seconds above 0 and at most 1e9", lambda v: 0 < v <= _LONGEST_SECONDS)
-_WAIT_OR_NEVER: Final = Must(
-    "a number of seconds above 0 and at most 1e9, or null", lambda v: v is None or 0 < v <= _LONGEST_SECONDS
-)
-_PATIENCE: Final = Must("a number of milliseconds from 0 to 1e12", lambda v: 0 <= v <= _LONGEST_SECONDS)
-_COUNT: Final = Must("a whole number of at least 1", lambda v: v >= 1)
+_PATIENCE: Final = Must("a number of milliseconds from 0 to 1e12", lambda v: 0 <= v <= LONGEST_SECONDS)
 _OBJECT: Final = Must("an object", lambda v: isinstance(v, Mapping))
 
 
-def _key(
-    key: str,
-    description: str,
-    *,
-    default: Any = attrs.NOTHING,
-    factory: Callable[[], Any] | None = None,
-    must: Must | None = None,
-    converter: Callable[[Any], Any] | None = None,
-    per_unit: int = 1,
-    secret: bool = False,
-) -> Any:
-    """Declare an attribute read from *key*, whose number in the file is *per_unit* times the attribute's."""
-    return attrs.field(
-        default=attrs.Factory(factory) if factory else default,
-        validator=must,
-        converter=converter,
-        repr=not secret,
-        metadata={"key": key, "description": description, "per_unit": per_unit},
-    )
-
-
 def _deadline(key: str, seconds: float, what: str) -> Any:
-    return _key(key, f"Seconds that {what} may take.", default=seconds, must=_WAIT)
+    return declare(key, f"Seconds that {what} may take.", default=seconds, must=WAIT)
 
 
 def _entries(entries: Mapping[str, "EntrySettings"]) -> FrozenDict:
     return FrozenDict(entries)
 
 
-@attrs.frozen(kw_only=True)
-class EntrySettings:
+def _memory_remark(memory: JSON) -> str | None:
+    known = not isinstance(memory, str) or memory in {"none", *MEMORIES}
+    return None if known else f"not known here, so nobody remembers; known here: none, {', '.join(MEMORIES)}"
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
+class EntrySettings(Section):
     """
     What the user says of one engine.
 
@@ -116,13 +81,14 @@ class EntrySettings:
     """
 
     foreign_keys: ClassVar[frozenset[str] | None] = frozenset({"hooks", "llm", "subagent"})
+    own_variables: ClassVar[frozenset[str] | None] = frozenset({"config"})
 
-    enabled: bool | None = _key(
+    enabled: bool | None = declare(
         "enabled",
         "false switches the engine off; the slot selects, so true is the same as saying nothing.",
         default=None,
     )
-    config: JSON = _key(
+    config: JSON = declare(
         "config",
         "Handed to the engine as it is, ${VAR} filled in from the environment.",
         default=EMPTY,
@@ -133,17 +99,29 @@ class EntrySettings:
     unset_variables: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
-class SlotSettings:
-    """Who serves; ``None`` is the built-in engine."""
+@attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
+class SlotSettings(Section):
+    """
+    Who serves.
 
-    foreign_keys: ClassVar[frozenset[str] | None] = frozenset({"memory"})
+    Attributes:
+        context_engine: ``None`` is the built-in engine.
+        memory: ``"notes"``; anything else is nobody.
+    """
 
-    context_engine: str | None = _key("contextEngine", "Id of the engine that serves.", default=None)
+    foreign_keys: ClassVar[frozenset[str] | None] = frozenset()
+
+    context_engine: str | None = declare("contextEngine", "Id of the engine that serves.", default=None)
+    memory: str | None = declare(
+        "memory",
+        "notes: what is to be remembered is written to dated notes in the workspace; null and none: nobody remembers.",
+        default=None,
+        remark=_memory_remark,
+    )
 
 
-@attrs.frozen(kw_only=True)
-class QuarantineSettings:
+@attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
+class QuarantineSettings(Section):
     """
     When an engine that failed is barred, and for how long.
 
@@ -155,42 +133,45 @@ class QuarantineSettings:
 
     foreign_keys: ClassVar[frozenset[str] | None] = frozenset()
 
-    failures: int = _key("failures", "Consecutive failures until an engine is barred.", default=1, must=_COUNT)
-    probation_seconds: float | None = _key(
+    failures: int = declare("failures", "Consecutive failures until an engine is barred.", default=1, must=COUNT)
+    probation_seconds: float | None = declare(
         "probationSeconds",
         "Seconds until a barred engine gets one try, doubling each time it fails; null: none until registered again.",
         default=None,
-        must=_WAIT_OR_NEVER,
+        must=WAIT_OR_NEVER,
     )
 
 
-@attrs.frozen(kw_only=True)
-class PluginSettings:
+@attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
+class PluginSettings(Section):
     """Which engines may serve, and which does."""
 
     foreign_keys: ClassVar[frozenset[str] | None] = frozenset({"bundledDiscovery", "installs", "load"})
 
-    enabled: bool = _key("enabled", "false leaves only the built-in engine.", default=True)
-    allow: tuple[str, ...] = _key(
-        "allow", "Distributions; where several offer one engine id, the listed one serves.", default=(), converter=tuple
+    enabled: bool = declare("enabled", "false leaves only the built-in engine.", default=True)
+    allow: tuple[str, ...] = declare(
+        "allow",
+        "Distributions; where several offer one engine id, the listed one serves.",
+        default=(),
+        converter=as_tuple,
     )
-    deny: tuple[str, ...] = _key(
-        "deny", "Engine ids or distributions that never serve; wins over allow.", default=(), converter=tuple
+    deny: tuple[str, ...] = declare(
+        "deny", "Engine ids or distributions that never serve; wins over allow.", default=(), converter=as_tuple
     )
-    entries: Mapping[str, EntrySettings] = _key(
+    entries: Mapping[str, EntrySettings] = declare(
         "entries", "Settings of single engines, by id.", default=EMPTY, converter=_entries
     )
-    slots: SlotSettings = _key("slots", "Who serves.", factory=SlotSettings)
-    slot_policy: SlotPolicy = _key(
+    slots: SlotSettings = declare("slots", "Who serves.", factory=SlotSettings)
+    slot_policy: SlotPolicy = declare(
         "slotPolicy",
         "fallback: the built-in engine stands in for one that cannot answer; strict: the turn fails instead.",
         default="fallback",
     )
-    quarantine: QuarantineSettings = _key("quarantine", "What a failure leads to.", factory=QuarantineSettings)
+    quarantine: QuarantineSettings = declare("quarantine", "What a failure leads to.", factory=QuarantineSettings)
 
 
-@attrs.frozen(kw_only=True)
-class DeadlineSettings:
+@attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
+class DeadlineSettings(Section):
     """How long each operation of an engine may take, in seconds."""
 
     foreign_keys: ClassVar[frozenset[str] | None] = frozenset()
@@ -215,74 +196,58 @@ class DeadlineSettings:
         return {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
 
 
-@attrs.frozen(kw_only=True)
-class SessionSettings:
-    """How transcripts are written."""
+@attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
+class SessionSettings(Section):
+    """How transcripts are written, and how much of them is used."""
 
     foreign_keys: ClassVar[frozenset[str] | None] = EVERY_KEY
 
-    durable: bool = _key(
+    durable: bool = declare(
         "durable", "true survives a power cut: each append waits for the disk (fdatasync).", default=False
     )
-    acquire_timeout_seconds: float = _key(
+    acquire_timeout_seconds: float = declare(
         "writeLock.acquireTimeoutMs",
         "Milliseconds to wait for another writer to let a transcript go.",
         default=10.0,
         must=_PATIENCE,
         per_unit=1000,
     )
+    history_limit: int | None = declare(
+        "historyLimit",
+        "How many turns of the user an engine is shown at most; null and 0: all.",
+        default=None,
+        must=WHOLE_OR_NULL,
+    )
+    parent_fork_max_tokens: int = declare(
+        "parentForkMaxTokens",
+        "Tokens up to which a subagent's session may begin as a fork of its parent's; 0: however many.",
+        default=100_000,
+        must=WHOLE,
+    )
 
 
-@attrs.frozen(kw_only=True)
-class TokenSettings:
+@attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
+class TokenSettings(Section):
     """How tokens are counted."""
 
     foreign_keys: ClassVar[frozenset[str] | None] = frozenset()
 
-    counter: CounterName = _key(
+    counter: CounterName = declare(
         "counter", "estimate needs nothing; the encodings are exact and need the extra 'exact'.", default="estimate"
     )
 
 
-@attrs.frozen(kw_only=True)
-class Settings:
+@attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)
+class Settings(Section):
     """The whole configuration; ``Settings()`` is that of an empty file."""
 
     foreign_keys: ClassVar[frozenset[str] | None] = EVERY_KEY
 
-    plugins: PluginSettings = _key("plugins", "Engines.", factory=PluginSettings)
-    deadlines: DeadlineSettings = _key("deadlines", "How long an engine may take.", factory=DeadlineSettings)
-    session: SessionSettings = _key("session", "Transcripts.", factory=SessionSettings)
-    tokens: TokenSettings = _key("tokens", "Counting.", factory=TokenSettings)
-
-
-class ConfigKey(NamedTuple):
-    """A key of the file, its default in the file's units, and what it is for."""
-
-    key: str
-    default: JSON
-    description: str
-
-
-def config_fields(section: type) -> dict[str, Field]:
-    """Return the attributes of *section* that come from the file, by key (dotted where it nests)."""
-    return {field.metadata["key"]: field for field in attrs.fields(section) if "key" in field.metadata}
-
-
-def _config_keys(section: type, prefix: str = "") -> Iterator[ConfigKey]:
-    for key, field in config_fields(section).items():
-        if attrs.has(field.type or object):
-            yield from _config_keys(field.type or object, f"{prefix}{key}.")
-        elif get_origin(field.type) is Mapping:
-            yield from _config_keys(get_args(field.type)[1], f"{prefix}{key}.<id>.")
-        else:
-            yield ConfigKey(f"{prefix}{key}", _in_file(field), field.metadata["description"])
-
-
-def _in_file(field: Field) -> JSON:
-    per_unit = field.metadata["per_unit"]
-    return field.default if per_unit == 1 else field.default * per_unit
-
-
-CONFIG_KEYS: Final[tuple[ConfigKey, ...]] = tuple(_config_keys(Settings))
-"""Every key of ours, in the order of the classes."""
+    plugins: PluginSettings = declare("plugins", "Engines.", factory=PluginSettings)
+    deadlines: DeadlineSettings = declare("deadlines", "How long an engine may take.", factory=DeadlineSettings)
+    session: SessionSettings = declare("session", "Transcripts.", factory=SessionSettings)
+    tokens: TokenSettings = declare("tokens", "Counting.", factory=TokenSettings)
+    agents: AgentsSettings = declare(
+        "agents", "Turns: their model, what keeps its window from bursting.", factory=AgentsSettings
+    )
+    models: ModelsSettings = declare("models", "Providers of models.", factory=ModelsSettings)

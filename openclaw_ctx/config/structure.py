@@ -8,28 +8,30 @@ the object as it came, so a filled-in secret cannot get into a message.
 """
 
 import functools
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias, get_origin
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import attrs
 
 from openclaw_ctx.contract import JSON
 from openclaw_ctx.log import remember_secret
 
-from .schema import EVERY_KEY, EntrySettings, Field, Must, Settings, config_fields
+from .schema import Settings
+from .section import EVERY_KEY, Field, Must, Section, config_fields, inner_section
 from .strict import ExpectedError, Hook, make_strict, refuse
+from .units import measured
+from .words import describe, format_path, standing_at, suggestion
 
-__all__ = ["Structured", "format_path", "structure", "suggestion"]
+__all__ = ["Structured", "structure"]
 
 _Path: TypeAlias = tuple[object, ...]
 
 # As in the reference system: upper case only, so that a template in a prompt stays a template.
 _VARIABLE: Final = re.compile(r"\$(\$)?\{([A-Z_][A-Z0-9_]*)\}")
-_PLAIN_KEY: Final = re.compile(r"[\w$@/-]+", re.ASCII)
 _DEEPEST: Final = 100
-_LONGEST_SHOWN: Final = 40
+# Where people put keys, in the wrong place too.
+_NEVER_QUOTED: Final = frozenset({("plugins", "entries"), ("models", "providers")})
 
 
 class Structured(NamedTuple):
@@ -52,11 +54,11 @@ def structure(data: object, environ: Mapping[str, str]) -> Structured:
     settings, unexpected = _settings(picked)
     unset = {unset.path for unset in reader.unset}
     problems = [f"{format_path(path)}: {problem}" for path, problem in reader.problems] + [str(u) for u in reader.unset]
-    problems += [
-        f"{format_path(path)}: expected {expectation}, not {_show(data, path)}"
-        for path, expectation in unexpected
-        if path not in unset
-    ]
+    for path, expectation in unexpected:
+        standing, value = standing_at(data, path)
+        if standing not in unset:
+            shown = describe(value, quote=standing[:2] not in _NEVER_QUOTED)
+            problems.append(f"{format_path(standing)}: expected {expectation}, not {shown}")
     return Structured(None if problems else settings, tuple(problems), tuple(reader.findings))
 
 
@@ -80,40 +82,51 @@ class _Reader:
     unset: list[_Unset] = attrs.field(factory=list)
     findings: list[str] = attrs.field(factory=list)
 
-    def section(self, section: type, raw: JSON, path: _Path) -> JSON:
+    def section(self, section: type[Section], raw: JSON, path: _Path) -> JSON:
         """Return what *section* knows in *raw*; anything but an object comes back as it is, to be refused later."""
+        fields = config_fields(section)
+        if isinstance(raw, str) and section.shorthand is not None:
+            return {fields[section.shorthand].name: self._filled(raw, path)}
         if not isinstance(raw, Mapping):
             return raw
         self._report_strangers(section, raw, path)
         picked: dict[str, JSON] = {}
-        for key, field in config_fields(section).items():
+        for key, field in fields.items():
             steps = key.split(".")
             holder = self._holder(raw, steps[:-1], path)
             if steps[-1] in holder:
                 picked[field.name] = self._value(field, holder[steps[-1]], (*path, *steps))
+            remark = field.metadata["remark"]
+            said = remark(picked.get(field.name, field.default)) if remark is not None else None
+            if said is not None:
+                self.findings.append(f"{format_path((*path, *steps))}: {said}")
         return picked
 
     def _holder(self, raw: Mapping[str, JSON], steps: list[str], path: _Path) -> Mapping[str, JSON]:
         for number, step in enumerate(steps, start=1):
             inner = raw.get(step, {})
             if not isinstance(inner, Mapping):
-                self.problems.append(((*path, *steps[:number]), f"expected an object, not {_describe(inner)}"))
+                self.problems.append(((*path, *steps[:number]), f"expected an object, not {describe(inner)}"))
                 return {}
             raw = inner
         return raw
 
     def _value(self, field: Field, raw: JSON, path: _Path) -> JSON:
-        if field.type is not None and attrs.has(field.type):
-            return self.section(field.type, raw, path)
-        if get_origin(field.type) is Mapping and isinstance(raw, Mapping):
-            return {key: self._entry(value, (*path, key)) for key, value in self._items(raw, path)}
+        match inner_section(field), raw:
+            case (kind, ""), _:
+                return self.section(kind, raw, path)
+            case (kind, "<id>"), Mapping():
+                return {key: self._entry(kind, value, (*path, key)) for key, value in self._items(raw, path)}
+            case (kind, "[]"), list() | tuple():
+                return [self.section(kind, value, (*path, index)) for index, value in enumerate(raw)]
         return self._filled(raw, path)
 
-    def _entry(self, raw: JSON, path: _Path) -> JSON:
-        """Return an entry that knows which variables its ``config`` lacks: they switch off nothing but it."""
+    def _entry(self, kind: type[Section], raw: JSON, path: _Path) -> JSON:
+        """Return an entry that knows which variables it lacks of those that switch off nothing but it."""
         before = len(self.unset)
-        picked = self.section(EntrySettings, raw, path)
-        own = [unset for unset in self.unset[before:] if unset.path[len(path)] == "config"]
+        picked = self.section(kind, raw, path)
+        keys = kind.own_variables
+        own = [unset for unset in self.unset[before:] if keys is EVERY_KEY or unset.path[len(path)] in keys]
         self.unset[before:] = [unset for unset in self.unset[before:] if unset not in own]
         if own:
             picked["unset_variables"] = tuple(f"{format_path(unset.path)}: ${{{unset.name}}}" for unset in own)
@@ -132,7 +145,7 @@ class _Reader:
         if isinstance(value, list | tuple):
             return [self._filled(item, (*path, index)) for index, item in enumerate(value)]
         if value is not None and not isinstance(value, bool | int | float):
-            self.problems.append((path, f"expected JSON, not {_describe(value)}"))
+            self.problems.append((path, f"expected JSON, not {describe(value)}"))
         return value
 
     def _substituted(self, text: str, path: _Path) -> str:
@@ -153,7 +166,7 @@ class _Reader:
             if isinstance(key, str):
                 yield key, value
             else:
-                self.problems.append((path, f"expected strings as keys, not {_describe(key)}"))
+                self.problems.append((path, f"expected strings as keys, not {describe(key)}"))
 
     def _report_strangers(self, section: Any, raw: Mapping[Any, JSON], path: _Path) -> None:
         if "$include" in raw:
@@ -166,16 +179,6 @@ class _Reader:
                 self.findings.append(
                     f"{format_path((*path, key))}: unknown key, ignored; {suggestion(str(key), known)}"
                 )
-
-
-def suggestion(key: str, known: Mapping[str, object]) -> str:
-    """Return ``did you mean ...?``, or what is known where nothing is near."""
-    """Return "did you mean ...?", or what is known where nothing is near."""
-    import difflib  # noqa: PLC0415 -- off the start-up path: needed only for a mistyped key
-
-    lowered = {name.lower(): name for name in known}
-    nearest = difflib.get_close_matches(key.lower(), lowered, n=1)
-    return f"did you mean {lowered[nearest[0]]!r}?" if nearest else f"known here: {', '.join(known)}"
 
 
 # --- strict structuring -------------------------------------------------------------------------------
@@ -213,10 +216,13 @@ def _converter() -> Hook:
 
 def _field_hook(field: Field, hook: Hook) -> Hook:
     """Return *hook* followed by the field's change of unit and its own validator, so that both know the path."""
-    per_unit, must = field.metadata["per_unit"], field.validator
+    per_unit, units, must = field.metadata["per_unit"], field.metadata["units"], field.validator
 
     def structured(value: JSON, _: Any) -> Any:
-        result = hook(value, field.type)
+        number = measured(value, units) if units is not None and isinstance(value, str) else value
+        if number is None and isinstance(must, Must) and value is not None:
+            refuse(must.expectation)
+        result = hook(number, field.type)
         if per_unit != 1:
             result /= per_unit
         if isinstance(must, Must) and not must.holds(result):
@@ -244,41 +250,3 @@ def _expectations(error: BaseException, path: _Path) -> Iterator[tuple[_Path, st
             yield from _expectations(inner, (*path, item.index))
     else:
         raise error  # not the user's: a bug of ours, with its traceback
-
-
-# --- words -------------------------------------------------------------------------------------------
-
-
-def format_path(path: Sequence[object]) -> str:
-    """Return ``$.plugins.allow[0]``; a key that is no plain word is quoted and escaped, to stay on its line."""
-    parts = ["$"]
-    for step in path:
-        if isinstance(step, int):
-            parts.append(f"[{step}]")
-        elif isinstance(step, str) and _PLAIN_KEY.fullmatch(step):
-            parts.append(f".{step}")
-        else:
-            parts.append(f"[{json.dumps(str(step))}]")
-    return "".join(parts)
-
-
-def _show(data: Any, path: _Path) -> str:
-    value = data
-    for step in path:
-        value = value[step]
-    # An engine's entry is where people put keys, in the wrong place too.
-    return _describe(value, quote=path[:2] != ("plugins", "entries"))
-
-
-def _describe(value: object, *, quote: bool = False) -> str:
-    """Return a few words for *value*, without control characters; the text itself only if *quote*."""
-    if value is None or isinstance(value, bool | float):
-        return json.dumps(value)
-    if isinstance(value, int):
-        # Python refuses to write out an integer of more than 4300 digits.
-        return str(value) if abs(value) < 10**_LONGEST_SHOWN else "a number of many digits"
-    if isinstance(value, str):
-        return json.dumps(value) if quote and len(value) <= _LONGEST_SHOWN else "a string"
-    if isinstance(value, list | tuple):
-        return "a list"
-    return "an object" if isinstance(value, Mapping) else f"a {type(value).__name__}"

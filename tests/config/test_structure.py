@@ -27,7 +27,9 @@ NEARLY_OURS = st.recursive(
     lambda inner: st.dictionaries(st.sampled_from([*OUR_WORDS, "x", "$include", "memory"]), inner, max_size=4),
     max_leaves=12,
 )
-SECTIONS = st.dictionaries(st.sampled_from(["plugins", "deadlines", "session", "tokens"]), NEARLY_OURS, max_size=4)
+SECTIONS = st.dictionaries(
+    st.sampled_from(["plugins", "deadlines", "session", "tokens", "agents", "models"]), NEARLY_OURS, max_size=4
+)
 
 
 def _problems(data: Any, **environ: str) -> list[str]:
@@ -213,10 +215,26 @@ def test_a_pasted_configuration_of_the_reference_system_loads_without_a_word() -
     loaded = settings_from(
         {
             "meta": {"lastTouchedVersion": "2026.5.2"},
-            "agents": {"defaults": {"compaction": {"mode": "safeguard"}, "contextTokens": 1}},
+            "agents": {
+                "defaults": {
+                    "model": {"primary": "anthropic/claude-opus-4-6", "fallbacks": ["openai/gpt-5"]},
+                    "compaction": {
+                        "mode": "safeguard",
+                        "notifyUser": True,
+                        "memoryFlush": {"model": "ollama/qwen3:8b"},
+                    },
+                    "contextPruning": {"mode": "cache-ttl", "ttl": "1h"},
+                    "contextTokens": 1,
+                    "workspace": "${NOPE}",
+                },
+                "list": [{"id": "main"}],
+            },
             "gateway": {"port": 18789, "auth": {"token": "${GATEWAY_TOKEN}"}},
             "channels": {"telegram": {"botToken": "${NOPE}"}},
-            "models": {"providers": {"x": {"models": [{"id": 3}]}}},
+            "models": {
+                "mode": "merge",
+                "providers": {"x": {"headers": {"X-Key": "${NOPE}"}, "models": [{"id": "m", "cost": {"input": 0.1}}]}},
+            },
             "session": {"scope": "per-sender", "writeLock": {"staleMs": 1, "maxHoldMs": 2}, "maintenance": 5},
             "plugins": {
                 "load": {"paths": ["${NOPE}/plugins"]},
