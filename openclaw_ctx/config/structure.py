@@ -203,7 +203,7 @@ def _converter() -> Hook:
 
     def section_hook(section: Any) -> Hook:
         fields = {field.name: field for field in config_fields(section).values()}
-        hooks = {name: _field_hook(field, converter.get_structure_hook(field.type)) for name, field in fields.items()}
+        hooks = {name: _field_hook(field, converter) for name, field in fields.items()}
         # cattrs reads the overrides by attribute name; mypy takes them for the function's other keywords.
         overrides: dict[str, Any] = {name: override(struct_hook=hook) for name, hook in hooks.items()}
         structured = make_dict_structure_fn(section, converter, **overrides)
@@ -214,15 +214,19 @@ def _converter() -> Hook:
     return converter.get_structure_hook(Settings)
 
 
-def _field_hook(field: Field, hook: Hook) -> Hook:
-    """Return *hook* followed by the field's change of unit and its own validator, so that both know the path."""
+def _field_hook(field: Field, converter: Any) -> Hook:
+    """
+    Return what structures the field, changes its unit and asks its validator, so that all of them know the path.
+
+    A section's own hook is made when the file is seen to have the section: most files have few.
+    """
     per_unit, units, must = field.metadata["per_unit"], field.metadata["units"], field.validator
 
     def structured(value: JSON, _: Any) -> Any:
         number = measured(value, units) if units is not None and isinstance(value, str) else value
         if number is None and isinstance(must, Must) and value is not None:
             refuse(must.expectation)
-        result = hook(number, field.type)
+        result = converter.get_structure_hook(field.type)(number, field.type)
         if per_unit != 1:
             result /= per_unit
         if isinstance(must, Must) and not must.holds(result):
