@@ -1,6 +1,17 @@
 """Making a context smaller, the host's own way."""
 
-from .native import KEEP_RECENT_TOKENS, MAX_SUMMARY_CHARS, compact_transcript
+from .native import compact_transcript
 from .planner import plan_cut
+from .policy import KEEP_RECENT_TOKENS, MAX_SUMMARY_CHARS, CompactionPolicy
+from .reasons import SKIP_CODES, is_skip, reason_code
 
-__all__ = ["KEEP_RECENT_TOKENS", "MAX_SUMMARY_CHARS", "compact_transcript", "plan_cut"]
+__all__ = [
+    "KEEP_RECENT_TOKENS",
+    "MAX_SUMMARY_CHARS",
+    "SKIP_CODES",
+    "CompactionPolicy",
+    "compact_transcript",
+    "is_skip",
+    "plan_cut",
+    "reason_code",
+]

@@ -44,12 +44,12 @@ def total(transcript: Transcript) -> int:
     return estimate_tokens.total(transcript.history)
 
 
-def test_the_context_shrinks_and_the_record_stays(transcript):
+async def test_the_context_shrinks_and_the_record_stays(transcript):
     """A summary stands for the older part; what is kept is kept whole, and every message is still on record."""
     fill(transcript, 12)
     record, before = list(transcript.record()), total(transcript)
 
-    result = compact_transcript(transcript, count=estimate_tokens, token_budget=3000)
+    result = await compact_transcript(transcript, count=estimate_tokens, token_budget=3000)
 
     assert (result.ok, result.compacted) == (True, True)
     made = result.result
@@ -65,11 +65,11 @@ def test_the_context_shrinks_and_the_record_stays(transcript):
 
 
 @pytest.mark.parametrize("budget", [1000, 2000, 4000, 8000])
-def test_half_of_the_budget_stays_and_a_fifth_is_summary(transcript, budget):
+async def test_half_of_the_budget_stays_and_a_fifth_is_summary(transcript, budget):
     """The context afterwards is within the budget, with room for the next turn."""
     fill(transcript, 40)
 
-    result = compact_transcript(transcript, count=estimate_tokens, token_budget=budget)
+    result = await compact_transcript(transcript, count=estimate_tokens, token_budget=budget)
 
     kept = estimate_tokens.total(transcript.history[1:])
     assert result.compacted
@@ -78,11 +78,11 @@ def test_half_of_the_budget_stays_and_a_fifth_is_summary(transcript, budget):
     assert total(transcript) <= budget
 
 
-def test_without_a_budget_the_reference_s_defaults_hold(transcript):
+async def test_without_a_budget_the_reference_s_defaults_hold(transcript):
     """At most 20,000 tokens stay, and the summary has at most 16,000 characters."""
     fill(transcript, 100)
 
-    result = compact_transcript(transcript, count=estimate_tokens, force=True)
+    result = await compact_transcript(transcript, count=estimate_tokens, force=True)
 
     assert (KEEP_RECENT_TOKENS, MAX_SUMMARY_CHARS) == (20_000, 16_000)
     kept = estimate_tokens.total(transcript.history[1:])
@@ -103,19 +103,19 @@ def test_without_a_budget_the_reference_s_defaults_hold(transcript):
         pytest.param(9, {"token_budget": 3}, False, "no room for a summary", id="a budget of three tokens"),
     ],
 )
-def test_what_is_not_done_leaves_the_bytes(transcript, turns, options, ok, reason):
+async def test_what_is_not_done_leaves_the_bytes(transcript, turns, options, ok, reason):
     """Nothing to do is ``ok``; what was tried in vain is not; the file is the same either way."""
     fill(transcript, turns)
     before = transcript.path.read_bytes()
 
-    result = compact_transcript(transcript, count=estimate_tokens, **options)
+    result = await compact_transcript(transcript, count=estimate_tokens, **options)
 
     assert (result.ok, result.compacted) == (ok, False)
     assert reason in str(result.reason)
     assert transcript.path.read_bytes() == before
 
 
-def test_a_summary_that_is_no_smaller_is_not_written(transcript):
+async def test_a_summary_that_is_no_smaller_is_not_written(transcript):
     """B11: what would not shrink the context is reported and not written, and the next prompt has all of it."""
     fill(transcript, 8)
     before, history = transcript.path.read_bytes(), list(transcript.history)
@@ -123,7 +123,7 @@ def test_a_summary_that_is_no_smaller_is_not_written(transcript):
     def count(message: Message) -> int:
         return 10_000 if isinstance(message, CompactionSummaryMessage) else 100
 
-    result = compact_transcript(transcript, count=count, token_budget=2000)
+    result = await compact_transcript(transcript, count=count, token_budget=2000)
 
     assert (result.ok, result.compacted) == (False, False)
     assert "not smaller" in str(result.reason)
@@ -131,34 +131,36 @@ def test_a_summary_that_is_no_smaller_is_not_written(transcript):
     assert list(transcript.history) == history
 
 
-def test_force_compacts_below_the_budget(transcript):
+async def test_force_compacts_below_the_budget(transcript):
     """A user who asks for it gets it, down to half of the budget."""
     fill(transcript, 12)
     budget = total(transcript) + 100
 
-    calm = compact_transcript(transcript, count=estimate_tokens, token_budget=budget)
-    forced = compact_transcript(transcript, count=estimate_tokens, token_budget=budget, force=True)
+    calm = await compact_transcript(transcript, count=estimate_tokens, token_budget=budget)
+    forced = await compact_transcript(transcript, count=estimate_tokens, token_budget=budget, force=True)
 
     assert (calm.compacted, forced.compacted) == (False, True)
 
 
-def test_what_the_user_wants_kept_is_quoted(transcript):
+async def test_what_the_user_wants_kept_is_quoted(transcript):
     """The focus is a line of the summary."""
     fill(transcript, 12)
 
-    result = compact_transcript(transcript, count=estimate_tokens, token_budget=3000, focus="the name of the port")
+    result = await compact_transcript(
+        transcript, count=estimate_tokens, token_budget=3000, focus="the name of the port"
+    )
 
     assert "Focus asked for: the name of the port" in result.result.summary
 
 
-def test_a_second_compaction_carries_the_first_one_on(transcript):
+async def test_a_second_compaction_carries_the_first_one_on(transcript):
     """What the first summary said is in the second, as far as there is room, under one heading."""
     transcript.append(UserMessage(content="The server is at host.example:8443, remember that."))
     fill(transcript, 12)
-    first = compact_transcript(transcript, count=estimate_tokens, token_budget=4000)
+    first = await compact_transcript(transcript, count=estimate_tokens, token_budget=4000)
     fill(transcript, 12)
 
-    second = compact_transcript(transcript, count=estimate_tokens, token_budget=4000)
+    second = await compact_transcript(transcript, count=estimate_tokens, token_budget=4000)
 
     assert first.compacted
     assert second.compacted
@@ -168,13 +170,13 @@ def test_a_second_compaction_carries_the_first_one_on(transcript):
     assert [type(message) for message in transcript.history].count(CompactionSummaryMessage) == 1
 
 
-def test_a_summary_is_not_compacted_again(transcript):
+async def test_a_summary_is_not_compacted_again(transcript):
     """Compacting twice in a row folds nothing but the summary, so the second does nothing."""
     fill(transcript, 12)
-    compact_transcript(transcript, count=estimate_tokens, token_budget=4000)
+    await compact_transcript(transcript, count=estimate_tokens, token_budget=4000)
     before = transcript.path.read_bytes()
 
-    again = compact_transcript(transcript, count=estimate_tokens, token_budget=4000, force=True)
+    again = await compact_transcript(transcript, count=estimate_tokens, token_budget=4000, force=True)
 
     assert again.compacted is False
     assert transcript.path.read_bytes() == before
@@ -186,7 +188,7 @@ def test_a_summary_is_not_compacted_again(transcript):
     words=st.integers(1, 60),
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_law_of_compaction(tmp_path, kinds, budget, words):
+async def test_the_law_of_compaction(tmp_path, kinds, budget, words):
     """It shrinks the context or changes not a byte; the record and its pairs are whole; reopened it is the same."""
     path = tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl"
     transcript = Transcript.open(path)
@@ -205,7 +207,7 @@ def test_the_law_of_compaction(tmp_path, kinds, budget, words):
                 transcript.append(ToolResultMessage(tool_call_id=f"c{number}", content=text))
         record, data, before = list(transcript.record()), path.read_bytes(), total(transcript)
 
-        result = compact_transcript(transcript, count=estimate_tokens, token_budget=budget)
+        result = await compact_transcript(transcript, count=estimate_tokens, token_budget=budget)
 
         assert list(transcript.record()) == record
         assert repair_pairs(transcript.history).dropped_orphans == 0
