@@ -232,7 +232,7 @@ def _cut_together(
     # In an emergency no cache counts: to spare what was cut before would cost the newest results.
     for index in [index for index in sizes if recovery or not _is_cut(messages[index])]:
         room = max(least, sizes[index] - excess)
-        if excess > 0 and room < sizes[index]:
+        if room < sizes[index]:
             message = cut.get(index, messages[index])
             assert isinstance(message, ToolResultMessage)  # noqa: S101 -- only those have a size
             cut[index] = truncate_result(message, cap=room, keep_min=0)

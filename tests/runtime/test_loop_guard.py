@@ -56,6 +56,7 @@ def test_compactions_between_the_calls_do_not_hide_a_loop():
         seen.append(guard.saw(*SAME))
 
     assert seen == [False, False, True]
+    assert not guard.saw(*SAME)
 
 
 def test_a_compaction_after_the_watch_begins_anew():
