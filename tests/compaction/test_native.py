@@ -1,7 +1,5 @@
 """The host's own compaction: it shrinks the context and loses nothing, or it leaves the file as it was."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,29 +17,7 @@ from openclaw_ctx.compaction import KEEP_RECENT_TOKENS, MAX_SUMMARY_CHARS, compa
 from openclaw_ctx.models import HEADING
 from openclaw_ctx.tokens import estimate_tokens
 from openclaw_ctx.transcript import Transcript, pairs_are_whole, repair_pairs
-
-
-@pytest.fixture
-def transcript(tmp_path: Path):
-    """A session that is open for writing."""
-    opened = Transcript.open(tmp_path / "talk.jsonl")
-    yield opened
-    opened.close()
-
-
-def fill(transcript: Transcript, turns: int, words: int = 120) -> None:
-    """Append turns with a tool call each, about four tokens for three words."""
-    for number in range(turns):
-        transcript.append(UserMessage(content=f"question {number}: " + "please " * words))
-        call = ToolCallBlock(id=f"c{number}", name="read", arguments={"path": f"/src/file_{number}.py"})
-        transcript.append(AssistantMessage(content=(call,)))
-        transcript.append(ToolResultMessage(tool_call_id=f"c{number}", content="line\n" * words))
-        transcript.append(AssistantMessage(content=f"answer {number}: " + "certainly " * words))
-
-
-def total(transcript: Transcript) -> int:
-    """Return what the context costs."""
-    return estimate_tokens.total(transcript.history)
+from tests.compaction.transcripts import fill, total
 
 
 async def test_the_context_shrinks_and_the_record_stays(transcript):
