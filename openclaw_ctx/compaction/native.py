@@ -156,7 +156,7 @@ async def _draft(
         told = asked.before(size, measured)
         if inspect.isawaitable(told):
             await told
-    facts = await off_loop(size, _facts, transcript, boundary, made)
+    facts, earlier = await off_loop(size, _facts, transcript, boundary, made)
     writer = Writer(
         policy=asked.policy,
         count=asked.count,
@@ -164,6 +164,7 @@ async def _draft(
         prepared=made,
         focus=asked.focus,
         facts=facts,
+        earlier=earlier,
     )
     try:
         summary = await writer.write()
@@ -200,14 +201,15 @@ def _commit(transcript: Transcript, history: History, boundary: EntryId | None, 
     )
 
 
-def _facts(transcript: Transcript, boundary: EntryId | None, made: Preparation) -> Facts:
+def _facts(transcript: Transcript, boundary: EntryId | None, made: Preparation) -> tuple[Facts, Facts]:
+    """Return what is known once the folded messages are gone, and what the last compaction knew."""
     earlier = Facts()
     if boundary is not None and made.previous is not None:
         steps = transcript.rewind_steps(boundary)
         data = steps[0][1] if steps else {}
         # What another program stored beside its own summary is in its own words.
         earlier = Facts() if data.get("fromHook") else Facts.from_details(data.get("details"))
-    return facts_of(made.folded, (*made.folded, *made.kept), earlier)
+    return facts_of(made.folded, (*made.folded, *made.kept), earlier), earlier
 
 
 def _tokens_after(made: Preparation, summary: str, count: Callable[[Message], int]) -> int:

@@ -55,6 +55,7 @@ class Writer:
         summarizer: Asks for the history; ``None``: no model is asked, lines are copied.
         focus: What the user wants kept.
         facts: What is stored beside the summary.
+        earlier: What the compaction before this one stored.
     """
 
     policy: CompactionPolicy
@@ -63,6 +64,7 @@ class Writer:
     prepared: Preparation
     focus: str | None
     facts: Facts
+    earlier: Facts
 
     async def write(self) -> str:
         """
@@ -94,6 +96,9 @@ class Writer:
         """Return the summary of what is folded whole; the oldest part first, where what stays fills the window."""
         made = self.prepared
         history, previous = made.history, made.previous
+        if previous is not None:
+            # Files are carried on as facts: no model need copy their names.
+            previous = previous.removesuffix(self.earlier.files(made.room // _FILES_SHARE))
         first = await off_loop(len(history), self._ahead, history)
         if first:
             previous = await summarizer.summarize(history[:first], asking, previous)
@@ -126,15 +131,19 @@ class Writer:
         made = self.prepared
         said = (*made.history, *made.prefix)
         recent, failures = await off_loop(len(said), self._extracts, said)
-        turn = ""
+        body, turn = "", ""
         if not has_conversation(said):
             # Nothing was said in what is folded: what was known stays known, and the boundary ends the asking.
             body = structured_fallback(made.previous)
         elif self.summarizer is None:
             body = await self._copied()
-        else:
-            body = await self._audited(said, self.summarizer, recent_turns_kept=bool(recent))
+        elif made.history:
             turn = await self._prefix(self.summarizer)
+            body = await self._audited(said, self.summarizer, turn, recent_turns_kept=bool(recent))
+        else:
+            # The sections are asked of the turn itself where nothing was before it.
+            whole = attrs.evolve(self, prepared=attrs.evolve(made, history=said, prefix=()))
+            body = await whole._audited(said, self.summarizer, "", recent_turns_kept=bool(recent))  # noqa: SLF001 -- its own class
         return finish_summary(
             body,
             split_turn=turn,
@@ -150,8 +159,10 @@ class Writer:
         recent = recent_turns_text(said, turns=turns, max_chars=self.prepared.room // 2) if turns > 0 else ""
         return recent, tool_failures_text(said)
 
-    async def _audited(self, said: Sequence[Message], summarizer: Summarizer, *, recent_turns_kept: bool) -> str:
-        """Return a summary with the fixed sections that passes its audit; asked for again where it does not."""
+    async def _audited(
+        self, said: Sequence[Message], summarizer: Summarizer, turn: str, *, recent_turns_kept: bool
+    ) -> str:
+        """Return a summary with the fixed sections that passes, with *turn*; asked for again where it does not."""
         policy, room = self.policy, self.prepared.room
         latest, identifiers, retained = await off_loop(len(said), self._expected, said)
         form = safeguard_instructions(
@@ -168,7 +179,7 @@ class Writer:
             if policy.quality_retries < 0:
                 return summary
             reasons = audit_summary(
-                summary,
+                f"{summary}\n\n{turn}".rstrip(),
                 identifiers=identifiers,
                 latest_ask=latest,
                 retained_asks=retained,

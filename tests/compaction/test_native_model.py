@@ -408,7 +408,7 @@ async def test_a_safeguarded_summary_has_its_sections(transcript):
     """The audited answer, and behind it what is copied rather than summarised."""
     fill(transcript, 12)
 
-    script = [sections(), "the beginning of a turn"]
+    script = ["the beginning of a turn", sections()]
     result, model = await compact(transcript, script, policy=GUARDED, token_budget=9000, force=True)
 
     assert result.compacted, result.reason
@@ -417,20 +417,20 @@ async def test_a_safeguarded_summary_has_its_sections(transcript):
         text.index(section.split("\n")[0]) for section in SECTIONS
     )
     assert "Rule one." in text
-    assert "## Goal" not in model.requests[0].messages[0].text
-    assert "## Open TODOs" in model.requests[0].messages[0].text
+    assert "## Goal" not in model.requests[1].messages[0].text
+    assert "## Open TODOs" in model.requests[1].messages[0].text
 
 
 async def test_a_summary_that_fails_its_audit_is_asked_for_again(transcript):
     """The reasons go with the second request."""
     fill(transcript, 12)
 
-    script = ["no sections", sections(), "the beginning of a turn"]
+    script = ["the beginning of a turn", "no sections", sections()]
     result, model = await compact(transcript, script, policy=GUARDED, token_budget=9000, force=True)
 
     assert result.compacted, result.reason
     assert len(model.requests) == 3
-    assert "missing_section" in model.requests[1].messages[0].text
+    assert "missing_section" in model.requests[2].messages[0].text
 
 
 @pytest.mark.parametrize("retries,asked", [(0, 1), (1, 2), (3, 4), (9, 4)])
