@@ -78,6 +78,37 @@ async def test_files_are_told_of_and_stored_from_one_compaction_to_the_next(tran
     assert "/out.txt" in second.result.summary
 
 
+async def test_files_are_carried_on_as_facts_and_not_by_the_model(transcript):
+    """What the first summary listed is not in what the model is given, and is in the next summary."""
+    write = ToolCallBlock(id="w", name="write", arguments={"path": "/only/once.txt"})
+    transcript.append(UserMessage(content="Write it."))
+    transcript.append(AssistantMessage(content=(write,)))
+    transcript.append(ToolResultMessage(tool_call_id="w", content="done"))
+    fill(transcript, 10)
+    first, _ = await compact(transcript, ["one"])
+    fill(transcript, 10)
+    second, model = await compact(transcript, ["two"])
+
+    assert "/only/once.txt" in first.result.summary
+    assert "/only/once.txt" in second.result.summary
+    assert "/only/once.txt" not in model.requests[0].messages[0].text
+
+
+async def test_what_another_program_stored_beside_its_summary_is_its_own(transcript):
+    """Details of a compaction that a hook made are not ours to carry on."""
+    fill(transcript, 3)
+    kept = transcript.history[-4].entry_id
+    body = {"summary": "theirs", "firstKeptEntryId": kept, "tokensBefore": 9, "fromHook": True}
+    line = {"type": "compaction", "id": "feedc0de", "parentId": transcript.leaf_id, "timestamp": "2026-01-01T00:00:00Z"}
+    transcript.append_branch(transcript.leaf_id, [{**line, **body, "details": {"readFiles": ["/theirs"]}}], {})
+    fill(transcript, 12)
+
+    result, _ = await compact(transcript, ["ours"])
+
+    assert result.compacted
+    assert "/theirs" not in result.result.details["readFiles"]
+
+
 async def test_an_earlier_summary_is_distilled_and_not_carried(transcript):
     """The model is given it apart from the conversation, and its answer alone is kept."""
     fill(transcript, 12)

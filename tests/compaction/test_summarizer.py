@@ -186,6 +186,29 @@ async def test_parts_are_summarised_side_by_side():
     assert both.is_set()
 
 
+async def test_no_more_than_four_parts_are_asked_for_at_once():
+    """Six parts: the fifth waits until one has answered."""
+    running: list[int] = []
+    most, four = 0, asyncio.Event()
+
+    async def complete(_request: CompletionRequest) -> CompletionResult:
+        nonlocal most
+        running.append(1)
+        most = max(most, len(running))
+        if most == module.SIDE_BY_SIDE:
+            four.set()
+        await four.wait()
+        running.pop()
+        return CompletionResult(text="S")
+
+    summarizer, _, _ = summarizing([], complete=complete)
+    messages = tuple(said(10) for _ in range(6))
+    parts = [range(place, place + 1) for place in range(6)]
+    await summarizer._merged(messages, [10] * 6, parts, ASKING, None)
+
+    assert most == module.SIDE_BY_SIDE
+
+
 async def test_a_part_that_fails_ends_the_others():
     """No request is left behind, and its failure is the one that is raised."""
     ended = []
