@@ -22,6 +22,7 @@ from .lazy import LazyGroup
 __all__ = ["cli", "main"]
 
 _COMMANDS: Final = {
+    "chat": ("openclaw_ctx.cli.chat", "Chat with a model, in a session that is kept."),
     "doctor": ("openclaw_ctx.cli.doctor", "Check configuration, slot, quarantines and plugin metadata."),
     "engines": ("openclaw_ctx.cli.engines", "List the installed engines, and release quarantined ones."),
     "replay": ("openclaw_ctx.cli.replay", "Run recorded sessions through one or several engines."),

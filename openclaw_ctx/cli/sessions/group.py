@@ -16,6 +16,7 @@ _COMMANDS: Final = {
     "import": ("openclaw_ctx.cli.sessions.import_files", "Make sessions of recorded files, of other programs too."),
     "verify": ("openclaw_ctx.cli.sessions.verify", "Check sessions or files, line by line."),
     "repair": ("openclaw_ctx.cli.sessions.repair", "Write a repaired copy of a damaged session."),
+    "compact": ("openclaw_ctx.cli.sessions.compact", "Make a session's context smaller."),
     "archive": ("openclaw_ctx.cli.sessions.archive", "Put a session aside; its key is free."),
     "restore": ("openclaw_ctx.cli.sessions.restore", "Bring an archived session back."),
     "prune": ("openclaw_ctx.cli.sessions.prune", "Put old sessions aside, and remove old archives."),
