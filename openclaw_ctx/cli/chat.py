@@ -63,7 +63,7 @@ def command(
       openclaw-ctx chat --model openai/gpt-5-mini --session agent:main:kitchen
 
     Exit codes: 0 left, 1 the model failed on a line of a pipe, 2 usage or
-    configuration, 130 interrupted.
+    configuration, 129 its terminal was closed, 130 interrupted, 143 terminated.
     """  # noqa: D301 -- click keeps the lines below a real backspace
     if not key.strip():
         problem = "a session key is a name such as 'agent:main:main'."

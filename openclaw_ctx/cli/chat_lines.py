@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import Any, Final
 
-from .speech import say
+import click
 
 __all__ = ["Lines"]
 
@@ -74,7 +74,7 @@ class Lines:
 
     def _piped(self) -> str | None:
         if self.interactive:
-            say(_PROMPT, error=True)
+            click.echo(_PROMPT, nl=False, file=sys.stderr)
         while b"\n" not in self._rest and not self._ended:
             data = os.read(sys.stdin.fileno(), _AT_ONCE)
             self._ended = not data

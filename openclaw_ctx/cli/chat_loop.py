@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import signal
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -26,6 +27,7 @@ __all__ = ["Chat"]
 _T = TypeVar("_T")
 
 _EXIT_FAILED: Final = 1
+_SIGNALLED: Final = 128
 _HELP: Final = """\
 /compact [FOCUS]  make the context smaller; the summary keeps what the focus names
 /context          what is in the window, by kind
@@ -65,6 +67,7 @@ class Chat:
         self._last: TurnResult | None = None
         self._abort: AbortSignal | None = None
         self._interrupted = False
+        self._ended_by: int | None = None
         self._leave = asyncio.Event()
         self._commands: dict[str, Callable[[str], Awaitable[None]]] = {
             "/compact": self._compact,
@@ -92,18 +95,20 @@ class Chat:
                         return _EXIT_FAILED
                 if self._interrupted and not self._lines.interactive:
                     raise click.Abort
-        return 0
+        return 0 if self._ended_by is None else _SIGNALLED + self._ended_by
 
     # -- lines ------------------------------------------------------------------------------------
 
     async def _next_line(self) -> str | None:
+        if self._is_ended():
+            return None
         reading = asyncio.ensure_future(self._lines.next())
         leaving = asyncio.ensure_future(self._leave.wait())
         try:
             await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
                 return reading.result()
-            if not self._lines.interactive:
+            if not (self._is_ended() or self._lines.interactive):
                 raise click.Abort
             return None
         finally:
@@ -150,7 +155,8 @@ class Chat:
             return
         session = self._session
         done = await self._stoppable(lambda abort: session.compact(focus=focus or None, abort=abort))
-        say(told(done).capitalize(), error=not done.result.ok)
+        come_to = told(done)
+        say(f"{come_to[0].upper()}{come_to[1:]}", error=not done.result.ok)
 
     async def _context(self, _rest: str) -> None:
         asked = self._screen.asked
@@ -217,16 +223,34 @@ class Chat:
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:
+        """Take signals between two steps of the loop: raised within one, an exit would end whatever task that is."""
         loop = asyncio.get_running_loop()
-        try:
-            loop.add_signal_handler(signal.SIGINT, self._interrupt)
-        except (NotImplementedError, RuntimeError, ValueError):  # not on this platform, or not in the main thread
-            yield
-            return
+        before: dict[int, Any] = {}
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is None or signal.getsignal(number) is signal.SIG_IGN:
+                continue
+            heard = self._interrupt if name == "SIGINT" else functools.partial(self._end, number)
+            # Not on every platform, and in the main thread alone.
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                handler = signal.getsignal(number)
+                loop.add_signal_handler(number, heard)
+                before[number] = handler
         try:
             yield
         finally:
-            loop.remove_signal_handler(signal.SIGINT)
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, handler)
+
+    def _is_ended(self) -> bool:
+        return self._ended_by is not None
+
+    def _end(self, number: int) -> None:
+        self._ended_by = number
+        self._leave.set()
+        if self._abort is not None:
+            self._abort.fire("terminated")
 
     def _interrupt(self) -> None:
         if self._abort is not None:

@@ -50,18 +50,21 @@ class Screen:
         self._streams = sys.stdout.isatty()
         self._notes = sys.stderr.isatty()
         self._at_start = True
+        self._has_streamed = False
         self.asked: ModelAsked | None = None
 
     def show(self, event: TurnEvent) -> None:
         """Show what has happened, where it is to be seen."""
         match event:
             case TextDelta(text=text) if self._streams:
+                self._has_streamed = True
                 self._write(text)
             case ModelAsked():
                 self.asked = event
+                self._has_streamed = False
                 self.end_line()
             case MessageAppended(message=AssistantMessage() as message):
-                if not self._streams and message.text:
+                if not self._has_streamed:
                     self._write(message.text)
                 self.end_line()
             case ModelRetried(reason=reason, seconds=seconds):

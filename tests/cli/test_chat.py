@@ -316,6 +316,40 @@ async def test_a_terminal_shows_the_answer_as_it_comes_and_ctrl_c_stops_it(
     assert _said(store) == ["A story?", "Once upon", "Two and two?", "Four."]
 
 
+@pytest.mark.parametrize(
+    "number,code", [pytest.param(signal.SIGINT, 130, id="interrupted"), pytest.param(signal.SIGTERM, 143, id="ended")]
+)
+async def test_a_pipe_that_is_waited_for_can_be_left(
+    arguments: list[str], provider: Provider, environment: dict[str, str], store: FileStore, number, code
+):
+    """The thread that reads it keeps nobody; what was said is kept."""
+    provider.will(_answer("Four."))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "openclaw_ctx", *arguments),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"Two and two?\n")
+    first = await process.stdout.readline()
+
+    process.send_signal(number)
+    _, complaints = await asyncio.wait_for(process.communicate(), 60)
+
+    assert (first, process.returncode) == (b"Four.\n", code), complaints
+    assert b"Traceback" not in complaints
+    assert b"Fatal" not in complaints
+    assert _said(store) == ["Two and two?", "Four."]
+
+
+async def test_an_empty_session_can_be_forked_or_says_why_not(chat: Chat):
+    """No traceback either way."""
+    done = await chat("/fork side")
+
+    assert "Traceback" not in done.stderr
+    assert done.stdout or done.stderr.startswith("Error: ")
+
+
 # -- what is shown ---------------------------------------------------------------------------------
 
 
