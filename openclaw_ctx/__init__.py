@@ -12,12 +12,10 @@ __getattr__, __dir__, __all__ = open_door(
     {
         ".assembly": (
             "BackgroundJob",
-            "CompactedContext",
+            "CompactionNotice",
             "Config",
-            "EndedTurn",
             "Host",
             "Opening",
-            "Prompt",
             "Session",
         ),
         ".config": (
@@ -169,6 +167,23 @@ __getattr__, __dir__, __all__ = open_door(
             "ToolCallReady",
             "UsageReported",
             "as_complete",
+        ),
+        ".runtime": (
+            "Compacted",
+            "CompactedContext",
+            "Compacting",
+            "EndedTurn",
+            "Memory",
+            "MemoryFacts",
+            "MessageAppended",
+            "ModelAsked",
+            "ModelRetried",
+            "Prompt",
+            "ToolEnded",
+            "ToolStarted",
+            "TurnAnswered",
+            "TurnEvent",
+            "TurnResult",
         ),
         ".tokens": (
             "TokenCounter",

@@ -378,10 +378,10 @@ class ModelTransientError(ModelError):
 
 @attrs.define(eq=False, repr=False, slots=False)
 class ModelUnavailableError(ModelError):
-    """An engine asked for a completion, and the host was opened without a model."""
+    """A turn was to be run, or an engine asked for a completion, and the host was opened without a model."""
 
     def __str__(self) -> str:
-        return "No model is configured for engines. Open the host with Host.open(config, model=...)."
+        return "No model is configured. Open the host with Host.open(config, model=...), or name one for the turn."
 
 
 @attrs.define(eq=False, repr=False, slots=False)
@@ -524,7 +524,7 @@ class TurnBlockedError(OpenClawCtxError):
     said: str
 
     def __str__(self) -> str:
-        opening = _BLOCKED.get(self.kind, "The turn could not be finished")
+        opening = _BLOCKED.get(self.kind, f"The turn could not be finished ({self.kind})")
         return (
             f"{opening} (session {self.session!r}, {self.attempts} compactions tried): {_sentence(self.said)} "
             f"Begin anew (/new in a chat, or another session key), fork from an earlier entry, compact with a focus, "

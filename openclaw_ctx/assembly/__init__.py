@@ -5,13 +5,13 @@ from openclaw_ctx.door import open_door
 __getattr__, __dir__, __all__ = open_door(
     __name__,
     {
-        ".answers": ("CompactedContext", "EndedTurn", "Prompt"),
         ".host": (
             "Config",
             "Host",
             "counter_from",
             "with_builtins",
         ),
+        ".notices": ("AfterCompaction", "BeforeCompaction", "CompactionNotice"),
         ".opening": ("Opening",),
         ".places": ("BuiltinEngines", "quarantine_folder", "sessions_folder", "state_folder"),
         ".policy": ("policy_from",),

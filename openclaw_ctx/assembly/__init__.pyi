@@ -1,20 +1,42 @@
-from .answers import CompactedContext, EndedTurn, Prompt
-from .host import Config, Host, counter_from, with_builtins
-from .opening import Opening
-from .places import BuiltinEngines, quarantine_folder, sessions_folder, state_folder
-from .policy import policy_from
-from .services import BackgroundJob
-from .session import Session
+from .host import (
+    Config,
+    Host,
+    counter_from,
+    with_builtins,
+)
+from .notices import (
+    AfterCompaction,
+    BeforeCompaction,
+    CompactionNotice,
+)
+from .opening import (
+    Opening,
+)
+from .places import (
+    BuiltinEngines,
+    quarantine_folder,
+    sessions_folder,
+    state_folder,
+)
+from .policy import (
+    policy_from,
+)
+from .services import (
+    BackgroundJob,
+)
+from .session import (
+    Session,
+)
 
 __all__ = [
+    "AfterCompaction",
     "BackgroundJob",
+    "BeforeCompaction",
     "BuiltinEngines",
-    "CompactedContext",
+    "CompactionNotice",
     "Config",
-    "EndedTurn",
     "Host",
     "Opening",
-    "Prompt",
     "Session",
     "counter_from",
     "policy_from",

@@ -12,6 +12,8 @@ from typing import Final
 
 from openclaw_ctx.contract import (
     LEGACY_ENGINE_ID,
+    AbortSignal,
+    AssistantMessage,
     BootstrapReason,
     EntryId,
     HostDescriptor,
@@ -19,10 +21,11 @@ from openclaw_ctx.contract import (
     RewriteResult,
     SessionId,
     SessionKey,
+    UserMessage,
 )
 from openclaw_ctx.host import Guard, Serving, require_host
 from openclaw_ctx.log import get_logger
-from openclaw_ctx.transcript import History, Transcript
+from openclaw_ctx.transcript import CUT_OFF, History, Transcript
 
 from .facts import CallFacts
 from .handover import HandOver, Mark
@@ -87,7 +90,14 @@ class Courier:
         return serving
 
     async def hand_over_turn(
-        self, serving: Serving, size: int, *, is_heartbeat: bool, budget: int | None, until: float
+        self,
+        serving: Serving,
+        size: int,
+        *,
+        is_heartbeat: bool,
+        budget: int | None,
+        until: float,
+        summary: str | None = None,
     ) -> int:
         """Hand a turn of *size* messages over; return how many the engine took, within what is left of the time."""
         if not size or serving.engine_id == LEGACY_ENGINE_ID:
@@ -96,6 +106,10 @@ class Courier:
             return 0  # it has not been told what came before; the turn is told with that
         turn = self._untold(serving, size)
         met, self._met = self._met, None
+        if _advances_durably(serving):
+            taken, failed = await self._commit(serving, turn, until=until)
+            self._met = None if failed else met
+            return taken
         if "after_turn" in serving.implemented:
             messages, before = self._with_turn(turn)
             arguments = {
@@ -103,7 +117,7 @@ class Courier:
                 **self._facts.run(budget=budget, ended=True),
                 "messages": messages,
                 "pre_prompt_message_count": before,
-                "auto_compaction_summary": None,
+                "auto_compaction_summary": summary,
                 "is_heartbeat": is_heartbeat,
                 "token_budget": budget,
             }
@@ -121,8 +135,10 @@ class Courier:
         """Find the marks again after entries have been written anew: nobody is told of them twice."""
         self._handover.follow(self._transcript.newest_of)
 
-    async def maintain(self, *, until: float | None = None) -> RewriteResult | None:
-        """Let the engine tidy up, within what is left of the time."""
+    async def maintain(
+        self, *, until: float | None = None, deferred: bool = False, abort: AbortSignal | None = None
+    ) -> RewriteResult | None:
+        """Let the engine tidy up, within what is left of the time; *deferred*: it may compact as well."""
         until = until or self.deadline()
         if "maintain" not in (await self._guard.serving()).implemented:
             return None
@@ -130,8 +146,8 @@ class Courier:
             # Handing over has used the time: a call that must fail would bar an engine for nothing.
             _log.warning("maintenance.skipped", session=self._key, reason="deadlines.turnEnd is used up")
             return None
-        arguments = {**self._facts.file(), **self._facts.run(ended=True)}
-        answer = await self._guard.call("maintain", arguments, seconds=_remaining(until))
+        arguments = {**self._facts.file(), **self._facts.run(ended=True, deferred=deferred)}
+        answer = await self._guard.call("maintain", arguments, seconds=_remaining(until), abort=abort)
         result: RewriteResult = answer.value
         return result
 
@@ -158,7 +174,10 @@ class Courier:
             taken = await self._hand_over(serving, missed)
             if taken < len(missed):
                 return False
-        self._mark(serving.engine_id, missed[-1].entry_id if missed else known)
+        if not _advances_durably(serving) or answer.value.imported_messages is not None:
+            self._mark(serving.engine_id, missed[-1].entry_id if missed else known)
+        elif mark is self._handover.mark(serving.engine_id):
+            self._mark(serving.engine_id, known)  # nothing was committed, and it has met the session all the same
         await self.maintain()
         return True
 
@@ -186,6 +205,9 @@ class Courier:
 
     async def _hand_over(self, serving: Serving, messages: Sequence[Message]) -> int:
         """Tell the engine of past messages, in slices that each have a deadline; return how many it took."""
+        if _advances_durably(serving):
+            _, failed = await self._commit(serving, messages, until=None)
+            return 0 if failed else len(messages)
         for start in range(0, len(messages), _SLICE_MESSAGES):
             part = messages[start : start + _SLICE_MESSAGES]
             taken = await self._ingest(part, is_heartbeat=False, until=None)
@@ -197,7 +219,7 @@ class Courier:
 
     async def _ingest(self, messages: Sequence[Message], *, is_heartbeat: bool, until: float | None) -> int:
         """Hand messages over as a batch where the engine takes one, else one by one; return how many it took."""
-        base = {**self._facts.names(), "is_heartbeat": is_heartbeat}
+        base = {**self._facts.names(), **self._facts.run(), "is_heartbeat": is_heartbeat}
         if "ingest_batch" in (await self._guard.serving()).implemented:
             arguments = {**base, "messages": messages}
             answer = await self._guard.call("ingest_batch", arguments, seconds=_remaining(until))
@@ -212,6 +234,32 @@ class Courier:
                 self._log_stop(index, len(messages), answer.serving.substitution)
                 return index
         return len(messages)
+
+    async def _commit(self, serving: Serving, messages: Sequence[Message], *, until: float | None) -> tuple[int, bool]:
+        """
+        Commit the accepted turns among *messages*, each by a key that stays the same.
+
+        What stands behind the last of them stays untold: it may become a turn yet.
+
+        Returns:
+            How many messages were committed, and whether the engine failed.
+        """
+        taken = 0
+        for start, stop in accepted_turns(messages):
+            turn = messages[start:stop]
+            first, last = turn[0].entry_id, turn[-1].entry_id
+            arguments = {
+                **self._facts.names(),
+                **self._facts.run(ended=True),
+                "advancement_key": f"{self._transcript.session_id}:{first}:{last}",
+                "messages": turn,
+            }
+            answer = await self._guard.call("commit_turn", arguments, seconds=_remaining(until))
+            if answer.serving.substitution is not None:
+                return taken, True
+            self._mark(serving.engine_id, last)
+            taken += len(turn)
+        return taken, False
 
     def _log_stop(self, index: int, total: int, reason: str) -> None:
         _log.warning(
@@ -231,6 +279,31 @@ class Courier:
 
     def _mark(self, engine_id: str, entry_id: EntryId | None) -> None:
         self._handover.set(engine_id, Mark(self._transcript.session_id, entry_id))
+
+
+def accepted_turns(messages: Sequence[Message]) -> list[tuple[int, int]]:
+    """
+    Return where each accepted turn begins and ends: from the user's message to the answer that ends it.
+
+    A reply that was cut off ends no turn, and what the user says behind it begins another.
+    """
+    turns: list[tuple[int, int]] = []
+    start: int | None = None
+    cut_off = False
+    for index, message in enumerate(messages):
+        if isinstance(message, UserMessage):
+            start = index if start is None or cut_off else start
+            cut_off = False
+        elif isinstance(message, AssistantMessage):
+            cut_off = message.stop_reason in CUT_OFF
+            if start is not None and not cut_off and not message.tool_calls:
+                turns.append((start, index + 1))
+                start = None
+    return turns
+
+
+def _advances_durably(serving: Serving) -> bool:
+    return serving.info.turn_advancement is not None and "commit_turn" in serving.implemented
 
 
 def _remaining(until: float | None) -> float | None:

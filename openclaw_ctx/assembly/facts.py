@@ -120,7 +120,7 @@ class CallFacts:
     def _runtime_context(
         self, budget: int | None, tokens: int | None, trigger: str | None, *, ended: bool, deferred: bool
     ) -> RuntimeContext:
-        key = (budget, tokens, trigger, ended, deferred, self.run_facts, id(self.prompt_cache))
+        key = (budget, tokens, trigger, ended, deferred, self.run_facts, self.prompt_cache)
         if self._context is None or self._context[0] != key:
             context = RuntimeContext(
                 cwd=self._workspace,

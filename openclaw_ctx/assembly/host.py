@@ -1,8 +1,9 @@
 """Settings in, a running host out."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import attrs
 
@@ -38,14 +39,19 @@ from openclaw_ctx.host import (
     select,
 )
 from openclaw_ctx.log import get_logger
+from openclaw_ctx.models import Model, as_complete
+from openclaw_ctx.runtime import Memory
 from openclaw_ctx.tokens import TokenCounter, estimate_tokens, exact_counter
 from openclaw_ctx.transcript import FileStore, SessionStore, Transcript, make_private_folder, safe_name
 
-from .opening import Opening
+from .core import SessionCore
+from .notices import AfterCompaction, BeforeCompaction, CompactionNotices
+from .opening import Opening, open_transcript
 from .places import BuiltinEngines, quarantine_folder, sessions_folder, state_folder
-from .policy import policy_from
+from .policy import compaction_from, flush_from, memory_from, policy_from, turns_from, windows_from
 from .services import BackgroundJob, HostServices
-from .session import Session, open_transcript
+from .session import Session
+from .wiring import Wiring
 
 __all__ = ["Config", "Host", "counter_from", "with_builtins"]
 
@@ -53,6 +59,9 @@ _log = get_logger()
 
 Config = Path | str | Mapping[str, Any] | Settings | LoadedSettings | None
 """A file, its content, settings; ``None``: the file that the environment or the user's folder has."""
+
+AnyModel: TypeAlias = Model | Complete
+"""A model; or a function that answers engines alone, since it cannot run a turn."""
 
 
 class Host:
@@ -74,11 +83,18 @@ class Host:
         store: SessionStore | None,
         workspace_dir: Path,
         registry: Registry,
-        model: Complete | None,
+        model: AnyModel | None,
+        summary_model: AnyModel | None,
+        context_window: int | None,
+        memory: Memory | None,
+        before_compaction: BeforeCompaction | None,
+        after_compaction: AfterCompaction | None,
         observe: Callable[[HookCall], None] | None,
         engine_path: Sequence[str] | None,
+        sleep: Callable[[float], Awaitable[object]],
     ) -> None:
         settings = loaded.settings
+        asked_model, complete = _both(model)
         # An engine that needs a model is told before it is called that there is none.
         self.descriptor = descriptor if model is not None else _without_model(descriptor)
         self.state_dir = state_dir
@@ -88,8 +104,7 @@ class Host:
         self._settings = settings
         self._engine_path = engine_path
         self._registry = registry
-        self._model = model
-        self._sessions: dict[SessionKey, Session] = {}
+        self._sessions: dict[SessionKey, SessionCore] = {}
         self._count = counter_from(settings)
         self._policy = policy_from(settings)
         self._closed = False
@@ -107,12 +122,45 @@ class Host:
             strict=self._policy.strict,
             observe=observe,
         )
+        notices = CompactionNotices(before=before_compaction, after=after_compaction)
+        window_of = windows_from(settings)
+        summariser = asked_model if summary_model is None else summary_model
+        window = window_of(
+            getattr(summariser, "provider", None),
+            getattr(summariser, "model", None),
+            context_window if summary_model is None else None,
+        )
         self._services = HostServices(
             transcript_of=self._transcript_of,
             count=self._count,
-            complete=model,
+            complete=complete,
+            summarize=_both(summary_model)[1] or complete,
+            compaction=compaction_from(settings, window, self.workspace_dir),
+            notices=notices,
             ended=self._guard.note_job,
             rewritten=lambda key: self._sessions[key].follow_rewrite(),
+        )
+        self._wiring = Wiring(
+            store=self.store,
+            guard=self._guard,
+            count=self._count,
+            descriptor=self.descriptor,
+            workspace_dir=self.workspace_dir,
+            services=self._services,
+            complete=complete,
+            model=asked_model,
+            turn_end_seconds=settings.deadlines.turn_end,
+            asked=self._policy.asked,
+            registered=self._sessions,
+            turns=turns_from(settings),
+            window_of=window_of,
+            context_window=context_window,
+            memory=memory_from(settings, self.workspace_dir) if memory is None else memory,
+            flush=flush_from(settings),
+            notices=notices,
+            rotates=settings.agents.defaults.compaction.truncate_after_compaction,
+            history_limit=settings.session.history_limit,
+            sleep=sleep,
         )
         for finding in loaded.findings:
             _log.warning("config.questioned", finding=finding)
@@ -127,9 +175,15 @@ class Host:
         store: SessionStore | None = None,
         workspace_dir: Path | str | None = None,
         registry: Registry | None = None,
-        model: Complete | None = None,
+        model: AnyModel | None = None,
+        summary_model: AnyModel | None = None,
+        context_window: int | None = None,
+        memory: Memory | None = None,
+        before_compaction: BeforeCompaction | None = None,
+        after_compaction: AfterCompaction | None = None,
         observe: Callable[[HookCall], None] | None = None,
         engine_path: Sequence[str] | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> "Opening[Host]":
         """
         Open a host: ``async with Host.open(config) as host:``, or await it and close it yourself.
@@ -141,9 +195,18 @@ class Host:
             store: Where sessions are kept; files in the state folder by default.
             workspace_dir: What the agent works on; told to engines.
             registry: Another registry than the process's own.
-            model: Answers an engine's ``services.complete``.
+            model: Answers users in :meth:`Session.run`, engines in ``services.complete``, and
+                summarises. A function that completes does the latter two. It stays yours to close.
+            summary_model: Summarises in its place; without either, summaries are copied from
+                the conversation, and no model is asked.
+            context_window: Tokens that *model* takes; by default what the configuration says of
+                it, else 200,000.
+            memory: Instead of what ``plugins.slots.memory`` names.
+            before_compaction: Told of each compaction that the host is about to make.
+            after_compaction: Told of each that was made.
             observe: Told of every hook call: operation, engine, seconds, outcome.
             engine_path: Where to look for installed engines; ``sys.path`` by default.
+            sleep: Waits before a model is asked again.
 
         Raises:
             ConfigError: The configuration cannot be used.
@@ -158,8 +221,14 @@ class Host:
                 workspace_dir=Path(workspace_dir or Path.cwd()),
                 registry=with_builtins(registry or default_registry()),
                 model=model,
+                summary_model=summary_model,
+                context_window=context_window,
+                memory=memory,
+                before_compaction=before_compaction,
+                after_compaction=after_compaction,
                 observe=observe,
                 engine_path=engine_path,
+                sleep=sleep,
             )
 
         return Opening(opened)
@@ -208,6 +277,8 @@ class Host:
         if self._closed:
             return
         self._closed = True
+        for session in list(self._sessions.values()):
+            session.stop("the host is closed")
         try:
             # First, since calls that are under way end with it; an engine may still read while it is disposed.
             await self._guard.close()
@@ -232,21 +303,8 @@ class Host:
         if self.closed:  # while it waited for another writer
             transcript.close()
             raise SessionClosedError("Host")
-        session = self._sessions[key] = Session(
-            key,
-            transcript,
-            store=self.store,
-            guard=self._guard,
-            count=self._count,
-            descriptor=self.descriptor,
-            workspace_dir=self.workspace_dir,
-            services=self._services,
-            model=self._model,
-            turn_end_seconds=self._settings.deadlines.turn_end,
-            asked=self._policy.asked,
-            registered=self._sessions,
-        )
-        return session
+        core = self._sessions[key] = SessionCore(key, transcript, self._wiring)
+        return Session(core)
 
     def _transcript_of(self, key: SessionKey) -> Transcript | None:
         session = self._sessions.get(key)
@@ -265,6 +323,16 @@ class Host:
             workspace_dir=self.workspace_dir,
             services=self._services.for_engine(engine_id, lane),
         )
+
+
+def _both(model: AnyModel | None) -> tuple[Model | None, Complete | None]:
+    """Return what runs turns, and what answers engines."""
+    if model is None:
+        return None, None
+    if hasattr(model, "stream"):
+        asked = cast("Model", model)
+        return asked, as_complete(asked)
+    return None, model
 
 
 def _without_model(descriptor: HostDescriptor) -> HostDescriptor:

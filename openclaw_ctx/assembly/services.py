@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 import attrs
 
-from openclaw_ctx.compaction import compact_transcript
+from openclaw_ctx.compaction import CompactionPolicy, compact_transcript
 from openclaw_ctx.contract import (
+    AbortSignal,
     CompactResult,
     Complete,
     CompletionRequest,
@@ -29,11 +30,13 @@ from openclaw_ctx.contract import (
     SessionKey,
 )
 from openclaw_ctx.errors import ModelUnavailableError, SessionClosedError
-from openclaw_ctx.host import Life, Permit, Runner
+from openclaw_ctx.host import Life, Permit, Runner, acting_permit
 from openclaw_ctx.log import describe_error
 from openclaw_ctx.tokens import TokenCounter
 from openclaw_ctx.transcript import Transcript
 from openclaw_ctx.transcript import rewrite as rewrite_entries
+
+from .notices import CompactionNotice, CompactionNotices
 
 __all__ = ["BackgroundJob", "HostServices"]
 
@@ -58,6 +61,9 @@ class HostServices:
         transcript_of: Callable[[SessionKey], Transcript | None],
         count: TokenCounter,
         complete: Complete | None,
+        summarize: Complete | None,
+        compaction: CompactionPolicy,
+        notices: CompactionNotices,
         ended: Callable[[Runner, BaseException | None, str], None],
         rewritten: Callable[[SessionKey], None],
     ) -> None:
@@ -65,6 +71,10 @@ class HostServices:
         self._transcript_of = transcript_of
         self.count = count
         self._complete = complete
+        self._summarize = summarize
+        self._compaction = compaction
+        self._notices = notices
+        self.triggers: dict[SessionKey, str] = {}
         self._ended = ended
         self._rewritten = rewritten
         self.jobs: list[BackgroundJob] = []
@@ -139,6 +149,52 @@ class HostServices:
 
         return await self.cross(ask, permit)
 
+    async def compact(
+        self,
+        session_key: SessionKey,
+        *,
+        token_budget: int | None,
+        force: bool,
+        current_token_count: int | None,
+        focus: str | None,
+        abort: AbortSignal | None,
+    ) -> CompactResult:
+        """Compact a session the host's own way, and tell the embedding program of it."""
+        transcript = self.transcript(session_key)
+        history = transcript.history
+        notices: list[CompactionNotice] = []
+
+        async def before(messages: int, tokens: int) -> None:
+            notices.append(
+                CompactionNotice(
+                    session_key=session_key,
+                    session_id=transcript.session_id,
+                    session_file=str(transcript.path),
+                    trigger=self.triggers.get(session_key, "engine"),
+                    message_count=messages,
+                    token_count=tokens,
+                )
+            )
+            await self._notices.tell_before(notices[0])
+
+        result = await compact_transcript(
+            transcript,
+            count=self.count,
+            policy=self._compaction,
+            complete=self._summarize,
+            token_budget=token_budget,
+            force=force,
+            current_token_count=current_token_count,
+            focus=focus,
+            abort=abort,
+            before=before,
+        )
+        if result.compacted and notices:
+            kept = set(transcript.history.entry_ids)
+            folded = sum(entry_id not in kept for entry_id in history.entry_ids)
+            await self._notices.tell_after(attrs.evolve(notices[0], result=result, compacted_count=folded))
+        return result
+
     async def rewrite(
         self, session_key: SessionKey, replacements: Sequence[Replacement], permit: Permit
     ) -> RewriteResult:
@@ -184,14 +240,16 @@ class _Delegate:
         current_token_count: int | None = None,
         custom_instructions: str | None = None,
     ) -> CompactResult:
+        call = acting_permit()
+
         async def work() -> CompactResult:
-            return compact_transcript(
-                self._host.transcript(session_key),
-                count=self._host.count,
+            return await self._host.compact(
+                session_key,
                 token_budget=token_budget,
                 force=force,
                 current_token_count=current_token_count,
                 focus=custom_instructions,
+                abort=None if call is None else call.stop,
             )
 
         return await self._host.cross(work, self._life.permit())

@@ -1,15 +1,18 @@
 """Settings in, a running host out, by plain calls."""
 
+import asyncio
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from openclaw_ctx import assembly
-from openclaw_ctx.assembly import BackgroundJob, Config
+from openclaw_ctx.assembly import AfterCompaction, BackgroundJob, BeforeCompaction, Config
 from openclaw_ctx.contract import Complete, HostDescriptor
 from openclaw_ctx.host import EngineFactory, HookCall, MirrorRow, Registration, Registry, Selection
+from openclaw_ctx.models import Model
+from openclaw_ctx.runtime import Memory
 from openclaw_ctx.transcript import SessionStore
 
 from .model import PlainComplete, awaited
@@ -51,9 +54,15 @@ class Host:
         store: SessionStore | None = None,
         workspace_dir: Path | str | None = None,
         registry: Registry | None = None,
-        model: Complete | PlainComplete | None = None,
+        model: Model | Complete | PlainComplete | None = None,
+        summary_model: Model | Complete | PlainComplete | None = None,
+        context_window: int | None = None,
+        memory: Memory | None = None,
+        before_compaction: BeforeCompaction | None = None,
+        after_compaction: AfterCompaction | None = None,
         observe: Callable[[HookCall], None] | None = None,
         engine_path: Sequence[str] | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> Self:
         """
         Open a host and start its thread; see ``openclaw_ctx.Host.open``.
@@ -65,10 +74,16 @@ class Host:
             store: Where sessions are kept; files in the state folder by default. Used in the host's thread.
             workspace_dir: What the agent works on; told to engines.
             registry: Another registry than the process's own.
-            model: Answers an engine's ``services.complete``: a plain function, in a thread for each call, or an
-                async one, on the host's loop.
+            model: Runs turns, answers engines and summarises; or a function that does the latter two: a plain
+                one, in a thread for each call, or an async one, on the host's loop.
+            summary_model: Summarises in its place.
+            context_window: Tokens that *model* takes.
+            memory: Instead of what ``plugins.slots.memory`` names.
+            before_compaction: Told of each compaction that is about to be made, in the host's thread.
+            after_compaction: Told of each that was made, there too.
             observe: Told of every hook call, in the host's thread: it cannot call the host.
             engine_path: Where to look for installed engines; ``sys.path`` by default.
+            sleep: Waits before a model is asked again.
 
         Raises:
             ConfigError: The configuration cannot be used.
@@ -85,8 +100,14 @@ class Host:
                     workspace_dir=workspace_dir,
                     registry=registry,
                     model=None if model is None else awaited(model),
+                    summary_model=None if summary_model is None else awaited(summary_model),
+                    context_window=context_window,
+                    memory=memory,
+                    before_compaction=before_compaction,
+                    after_compaction=after_compaction,
                     observe=observe,
                     engine_path=engine_path,
+                    sleep=sleep,
                 ),
                 "Host",
                 undo=assembly.Host.close,

@@ -11,27 +11,32 @@ from typing import TypeAlias, cast
 import attrs
 
 from openclaw_ctx.contract import Complete, CompletionRequest, CompletionResult
+from openclaw_ctx.models import Model
 
 __all__ = ["PlainComplete", "awaited"]
 
 PlainComplete: TypeAlias = Callable[[CompletionRequest], CompletionResult]
 """A model as a plain function. It is called in a thread of its own, so it may block for as long as it likes."""
 
-_Model: TypeAlias = Callable[[CompletionRequest], CompletionResult | Awaitable[CompletionResult]]
+_Function: TypeAlias = Callable[[CompletionRequest], CompletionResult | Awaitable[CompletionResult]]
 
 
-def awaited(model: Complete | PlainComplete) -> Complete:
+def awaited(model: Model | Complete | PlainComplete) -> Model | Complete:
     """
-    Return *model* as one that is awaited, and never blocks the loop.
+    Return *model* as one that is awaited, and never blocks the loop; a ``Model`` as it is.
 
     What is no ``async def`` is called in a daemon thread. Who gives the answer up
     leaves the thread to itself, and so does the process when it exits.
     """
+    if hasattr(model, "stream"):
+        return cast("Model", model)
     if inspect.iscoroutinefunction(model) or inspect.iscoroutinefunction(type(model).__call__):
         return cast("Complete", model)
 
+    function = cast("_Function", model)
+
     async def complete(request: CompletionRequest) -> CompletionResult:
-        outcome = await _in_thread(model, request)
+        outcome = await _in_thread(function, request)
         if outcome.error is not None:
             raise outcome.error
         answer = outcome.answer
@@ -46,7 +51,7 @@ class _Outcome:
     error: BaseException | None = None
 
 
-async def _in_thread(model: _Model, request: CompletionRequest) -> _Outcome:
+async def _in_thread(model: _Function, request: CompletionRequest) -> _Outcome:
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[_Outcome] = loop.create_future()
 

@@ -8,9 +8,10 @@ from typing import Any, Self, TypeVar
 import attrs
 
 from openclaw_ctx import assembly, contract
-from openclaw_ctx.assembly import CompactedContext, EndedTurn, Prompt
-from openclaw_ctx.contract import JSON, AbortSignal, EntryId, Message, SessionId, SessionKey
+from openclaw_ctx.contract import JSON, AbortSignal, EntryId, Message, SessionId, SessionKey, UserMessage
 from openclaw_ctx.errors import SessionClosedError
+from openclaw_ctx.models import Model
+from openclaw_ctx.runtime import CompactedContext, EndedTurn, Prompt, TurnEvent, TurnResult
 from openclaw_ctx.transcript import History, Rotation, SessionInfo, Transcript
 
 from .thread import LoopThread
@@ -62,6 +63,42 @@ class Session:
     def append(self, message: Message) -> Message:
         """Write *message* to the transcript; return it with its entry id. It survives a crash from here on."""
         return self._run_at_once(lambda: self._session.append(message))
+
+    def run(
+        self,
+        message: str | UserMessage | None,
+        *,
+        model: Model | None = None,
+        model_name: str | None = None,
+        context_window: int | None = None,
+        system_prompt: str | None = None,
+        tools: Sequence[contract.EngineTool] = (),
+        max_tokens: int | None = None,
+        is_heartbeat: bool = False,
+        citations_mode: str | None = None,
+        on_event: Callable[[TurnEvent], None] | None = None,
+        abort: AbortSignal | None = None,
+    ) -> TurnResult:
+        """Run one turn: append *message*, ask the model until it answers; *on_event* is called in the host's thread."""
+        return self._run(
+            lambda: self._session.run(
+                message,
+                model=model,
+                model_name=model_name,
+                context_window=context_window,
+                system_prompt=system_prompt,
+                tools=tools,
+                max_tokens=max_tokens,
+                is_heartbeat=is_heartbeat,
+                citations_mode=citations_mode,
+                on_event=on_event,
+                abort=abort,
+            )
+        )
+
+    def settle(self) -> None:
+        """Return once the work behind the last turn is done: hand-over and maintenance."""
+        self._run(self._session.settle)
 
     def assemble(
         self,

@@ -5,11 +5,12 @@ from typing import Final
 
 import attrs
 
-from openclaw_ctx.contract import Message, UserMessage
+from openclaw_ctx.contract import AssistantMessage, Message, UserMessage
 from openclaw_ctx.models import summarize_extractively
+from openclaw_ctx.transcript import CUT_OFF
 
 from .audit import audit_summary, retry_instructions
-from .extracts import latest_unresolved_request, recent_turns_text, tool_failures_text
+from .extracts import recent_turns_text, shortened_request, tool_failures_text
 from .groups import atomic_groups
 from .identifiers import find_identifiers
 from .planner import Preparation, has_conversation
@@ -192,8 +193,14 @@ class Writer:
 
     def _expected(self, said: Sequence[Message]) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
         """Return what a summary is audited for: the latest request, identifiers, and requests that were answered."""
-        latest = latest_unresolved_request(said)
-        asked = [message.text for message in said if isinstance(message, UserMessage) and message.text.strip()]
+        latest = self.facts.request
+        # What nobody has answered may well be pending.
+        end = next((i for i in range(len(said), 0, -1) if _is_answer(said[i - 1])), 0)
+        asked = [message.text for message in said[:end] if isinstance(message, UserMessage) and message.text.strip()]
         turns = max(0, min(self.policy.recent_turns, MOST_RECENT_TURNS))
         retained = asked[len(asked) - min(turns, len(asked)) :]
-        return latest, find_identifiers(said), tuple(text for text in retained if text.strip() != latest)
+        return latest, find_identifiers(said), tuple(text for text in retained if shortened_request(text) != latest)
+
+
+def _is_answer(message: Message) -> bool:
+    return isinstance(message, AssistantMessage) and message.stop_reason not in CUT_OFF and not message.tool_calls

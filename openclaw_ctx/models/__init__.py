@@ -19,6 +19,7 @@ __getattr__, __dir__, __all__ = open_door(
             "ToolCallReady",
             "UsageReported",
             "as_complete",
+            "obeying",
             "whole_answer",
         ),
         ".connect": ("ModelAddress", "address_from", "connect_model", "split_model_name"),

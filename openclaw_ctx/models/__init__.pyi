@@ -18,6 +18,7 @@ from .client import (
     ToolCallReady,
     UsageReported,
     as_complete,
+    obeying,
     whole_answer,
 )
 from .connect import (
@@ -73,6 +74,7 @@ __all__ = [
     "classify_failure",
     "connect_model",
     "model_error",
+    "obeying",
     "observed_tokens",
     "split_model_name",
     "summarize_extractively",

@@ -25,6 +25,8 @@ class AnthropicModel(ProviderModel):
     that signed it, and what was sent before is read from the provider's cache.
     """
 
+    api = "anthropic"
+
     def __init__(
         self,
         model: str,

@@ -26,6 +26,8 @@ class OpenAICompatibleModel(ProviderModel):
     *thinking_field* names the field in which the server wants it back.
     """
 
+    api = "openai"
+
     def __init__(
         self,
         model: str,

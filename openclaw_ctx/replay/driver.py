@@ -17,7 +17,7 @@ from typing import Final
 
 import attrs
 
-from openclaw_ctx.assembly import Host, Prompt, Session, policy_from, quarantine_folder
+from openclaw_ctx.assembly import Host, Session, policy_from, quarantine_folder
 from openclaw_ctx.config import LoadedSettings
 from openclaw_ctx.contract import (
     AssistantMessage,
@@ -30,6 +30,7 @@ from openclaw_ctx.contract import (
 from openclaw_ctx.errors import EngineFailedError
 from openclaw_ctx.host import HookCall, QuarantineMirror, Registry, discover, offers, select
 from openclaw_ctx.log import clean_text
+from openclaw_ctx.runtime import Prompt
 from openclaw_ctx.transcript.importers import ImportedSession
 
 from .measures import Call, Replay, Run

@@ -107,6 +107,6 @@ def _told_start(starts: Sequence[int], turns: int) -> int:
 
 def _behind_opening(history: History, start: int) -> Sequence[Message]:
     opening = 0
-    while opening < start and isinstance(history[opening], _LEADING):
+    while isinstance(history[opening], _LEADING):
         opening += 1
     return (*history[:opening], *history[start:]) if opening else history[start:]

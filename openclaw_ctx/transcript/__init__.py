@@ -5,7 +5,7 @@ from .header import iso_time, new_session_id
 from .history import History
 from .lines import Line, lines_as_read, lines_of
 from .lock import WriterLock
-from .pairing import PairRepair, pairs_are_whole, repair_pairs
+from .pairing import CUT_OFF, PairRepair, pairs_are_whole, repair_pairs
 from .paths import make_private_folder, replace_file, safe_name
 from .repair import Repair, repair_message, repair_messages
 from .rewrite import rewrite
@@ -17,6 +17,7 @@ from .transcript import Transcript
 from .tree import parents_of
 
 __all__ = [
+    "CUT_OFF",
     "Archive",
     "ArchiveReason",
     "Entry",

@@ -91,6 +91,11 @@ class FileRecord:
         """Reads messages in the file that was loaded last."""
         return self._file.message
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file, as it was read or written last."""
+        return self._size
+
     def is_at_path(self) -> bool:
         """Return whether the file that is open is still the one at the path."""
         try:

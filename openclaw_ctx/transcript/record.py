@@ -32,6 +32,10 @@ class Record(Protocol):
     def read(self) -> Callable[[Entry], Message]:
         """Reads the message of an entry of the last load, and goes on doing so after the next one."""
 
+    @property
+    def size(self) -> int:
+        """Bytes, as they would be in a file."""
+
     def load(self, *, whole: bool) -> Loaded:
         """
         Return what is there.

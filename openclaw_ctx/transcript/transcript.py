@@ -119,6 +119,11 @@ class Transcript:
         return self._record.path
 
     @property
+    def size(self) -> int:
+        """Bytes of the record, lines of every branch."""
+        return self._record.size
+
+    @property
     def header(self) -> Mapping[str, JSON]:
         """The first line: session id, time, folder, and where it goes on from."""
         if self._header is None:

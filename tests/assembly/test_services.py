@@ -171,7 +171,7 @@ async def test_without_a_model_asking_is_an_error_that_says_so(tmp_path):
 
         (row,) = host.quarantines()
     assert prompt.engine == "legacy"
-    assert "No model is configured for engines" in row.record.reason
+    assert "No model is configured" in row.record.reason
 
 
 async def test_an_engine_works_behind_its_hooks(tmp_path):

@@ -163,7 +163,7 @@ def test_every_option_of_opening_is_handed_on(monkeypatch, tmp_path):
 
     monkeypatch.setattr(assembly.Host, "open", note)
     parameters = inspect.signature(blocking.Host.open).parameters
-    options = {name: object() for name in parameters if name not in {"config", "model"}}
+    options = {name: object() for name in parameters if name not in {"config", "model", "summary_model"}}
 
     def model(request):
         raise AssertionError
@@ -171,6 +171,7 @@ def test_every_option_of_opening_is_handed_on(monkeypatch, tmp_path):
     blocking.Host.open("config", model=model, **options).close()
 
     assert inspect.iscoroutinefunction(given.pop("model"))
+    assert given.pop("summary_model") is None
     assert given == {**options, "config": "config"}
 
 

@@ -113,7 +113,7 @@ def test_ctrl_c_cancels_the_call_and_leaves_the_session_usable(start, waiting):
             try:
                 chat.assemble()
             except KeyboardInterrupt:
-                say("interrupted", chat._session._busy.locked(), len(host._thread._waiting))
+                say("interrupted", chat._session._core._busy.locked(), len(host._thread._waiting))
             chat.append(UserMessage(content="two"))
             say(chat.assemble().engine, texts(chat.history), host.quarantines())
         say(threads())

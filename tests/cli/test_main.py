@@ -17,6 +17,7 @@ from tests.cli.conftest import HOSTILE, Run
 
 COMMANDS = [
     pytest.param((), id="openclaw-ctx"),
+    pytest.param(("chat",), id="chat"),
     pytest.param(("replay",), id="replay"),
     pytest.param(("engines",), id="engines"),
     pytest.param(("engines", "release"), id="release"),

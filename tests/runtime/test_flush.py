@@ -64,11 +64,11 @@ class Tools:
 
     offered: object
 
-    async def prompt_sections(self, facts):  # noqa: ARG002 -- the protocol's
+    async def prompt_sections(self, facts):
         """Return nothing."""
         return ()
 
-    def tools(self, facts):  # noqa: ARG002 -- the protocol's
+    def tools(self, facts):
         """Return what there is, or raise it."""
         if isinstance(self.offered, Exception):
             raise self.offered
@@ -212,7 +212,7 @@ async def test_words_of_the_users_get_the_hints_that_they_lack(tmp_path):
 
 async def test_a_clock_without_a_zone_tells_the_local_time():
     """A zone that nobody knows is not made up."""
-    assert rules._prompt(None, NOON.replace(tzinfo=None)).endswith("12:05 (local time)")  # noqa: SLF001 -- the line alone
+    assert rules._prompt(None, NOON.replace(tzinfo=None)).endswith("12:05 (local time)")
 
 
 async def test_a_tool_that_fails_is_told_to_the_model_which_may_try_again(tmp_path):

@@ -226,6 +226,17 @@ def test_a_compaction_that_folds_the_cut_begins_anew():
     assert asked(limit.cut(talk.say(1).history)) == names(9, 12)
 
 
+def test_what_stands_before_the_first_turn_stays_while_nothing_is_cut():
+    """A greeting that nobody asked for is no turn, and goes with the first one that does."""
+    talk, limit = Conversation().add(AssistantMessage(content="hello", entry_id="g")), TurnLimit(2)
+
+    for count in range(1, 4):
+        history = talk.say().history
+        assert limit.cut(history) is history
+        assert asked(history) == names(1, count)
+    assert limit.cut(talk.say().history)[0].text == "u3"
+
+
 def test_heartbeats_are_no_turns_of_the_user():
     """A clock that ticks all night leaves what was said in the evening."""
     talk = Conversation().say(3)

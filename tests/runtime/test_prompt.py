@@ -270,6 +270,20 @@ def test_idle_heartbeats_go_before_neighbours_are_looked_at():
     assert result.changes == ("4 message of an idle heartbeat left out", "1 repeated user message left out")
 
 
+@pytest.mark.parametrize(
+    "messages,api,left",
+    [
+        pytest.param([BEAT, reply(TextBlock(text="HEARTBEAT_OK")), U], "other", [U], id="an idle heartbeat"),
+        pytest.param([U, U], "other", [U], id="a message twice"),
+        pytest.param([U, ANSWERED, ANSWERED], "gemini", [U, reply(WORDS, WORDS)], id="two answers"),
+        pytest.param([U, reply(WORDS, stop_reason="error")], "other", [U], id="a broken end"),
+    ],
+)
+def test_messages_that_are_in_order_each_for_itself_are_put_in_order(messages, api, left):
+    """Where nothing else is to be done."""
+    assert list(prepared(messages, api=api).messages) == left
+
+
 def test_a_heartbeat_whose_call_was_dropped_was_idle():
     """What no model is told of, did not happen."""
     messages = [BEAT, reply(CALL), RESULT, reply(TextBlock(text="HEARTBEAT_OK")), U]

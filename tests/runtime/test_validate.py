@@ -162,9 +162,11 @@ def test_a_merged_answer_is_of_whoever_signed_in_it():
     ours = reply(SIGNED, WORDS, provider="here", model="big")
     theirs = reply(WORDS, provider="there", model="small", stop_reason="stop")
 
-    (merged,) = Merges().merge([ours, theirs], "anthropic", Counter())
+    later = attrs.evolve(ours, model="big-2")
 
-    assert (merged.provider, merged.model, merged.stop_reason) == ("here", "big", "stop")
+    (merged,) = Merges().merge([ours, later, theirs], "anthropic", Counter())
+
+    assert (merged.provider, merged.model, merged.stop_reason) == ("here", "big-2", "stop")
 
 
 def test_a_user_who_spoke_beside_a_heartbeat_spoke():

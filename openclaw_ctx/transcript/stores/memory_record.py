@@ -112,6 +112,11 @@ class MemoryRecord:
         """Reads messages in the lines that were loaded last."""
         return self._reader.message
 
+    @property
+    def size(self) -> int:
+        """Bytes of the lines, as a file would have them."""
+        return self._reader.lines.size
+
     def load(self, *, whole: bool) -> Loaded:  # noqa: ARG002 -- all of it is at hand
         """Return what is there: every entry, always."""
         with self._shelf.lock:

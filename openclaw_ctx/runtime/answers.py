@@ -4,9 +4,17 @@ from collections.abc import Sequence
 
 import attrs
 
-from openclaw_ctx.contract import CompactResult, ContextProjection, Message, PromptAuthority, RewriteResult
+from openclaw_ctx.contract import (
+    AssistantMessage,
+    CompactResult,
+    ContextProjection,
+    Message,
+    PromptAuthority,
+    RewriteResult,
+)
+from openclaw_ctx.models import TokenUsage
 
-__all__ = ["CompactedContext", "EndedTurn", "Prompt"]
+__all__ = ["CompactedContext", "EndedTurn", "Prompt", "TurnResult"]
 
 
 @attrs.frozen(kw_only=True)
@@ -57,3 +65,32 @@ class EndedTurn:
     engine: str
     substitution: str | None
     maintenance: RewriteResult | None
+
+
+@attrs.frozen(kw_only=True)
+class TurnResult:
+    """
+    What a turn came to.
+
+    Attributes:
+        message: The answer, as it is in the transcript.
+        engine: Who assembled the last prompt.
+        substitution: Why that is not the engine which the slot asks for.
+        usage: What the last request cost, where the provider counts.
+        rounds: How often the model was asked.
+        compactions: How often the context was compacted in the turn.
+        summary: The last summary that was made on the way.
+    """
+
+    message: AssistantMessage
+    engine: str
+    substitution: str | None
+    usage: TokenUsage | None
+    rounds: int
+    compactions: int
+    summary: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What the model said."""
+        return self.message.text

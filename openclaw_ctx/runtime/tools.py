@@ -1,0 +1,105 @@
+"""The agent's tools: what a model may call, and running what it calls."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from openclaw_ctx.contract import JSON, EngineTool, TextBlock, ToolCallBlock, ToolResultMessage
+from openclaw_ctx.log import clean_text, describe_error, get_logger
+
+from .events import ToolEnded, ToolStarted, TurnEvent
+
+__all__ = ["CANCELLED", "ToolBox"]
+
+_log = get_logger()
+
+CANCELLED: Final = "The tool was cancelled before it answered."
+"""Stands as the result of a call that a cancelled turn left behind."""
+
+_LONGEST_ERROR: Final = 4_000
+
+
+class ToolBox:
+    """
+    The tools of one turn: the agent's own, and those that the engine offers.
+
+    Where both have a name, the agent's own is meant.
+    """
+
+    def __init__(self, own: Sequence[EngineTool], offered: Sequence[EngineTool]) -> None:
+        self._tools: dict[str, EngineTool] = {tool.name: tool for tool in own}
+        for tool in offered:
+            if tool.name in self._tools:
+                _log.warning("tool.shadowed", tool=clean_text(tool.name))
+            else:
+                self._tools[tool.name] = tool
+        self.schemas: tuple[Mapping[str, JSON], ...] = tuple(
+            {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+            for tool in self._tools.values()
+        )
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What the model may call."""
+        return frozenset(self._tools)
+
+    async def run(
+        self,
+        calls: Sequence[ToolCallBlock],
+        *,
+        tell: Callable[[TurnEvent], None],
+        take: Callable[[ToolResultMessage], None],
+    ) -> None:
+        """
+        Run *calls* side by side, and hand each result to *take*, in the order of the calls.
+
+        A tool that fails has a result that says so, for the model to read. Where the
+        turn is cancelled, every call has a result all the same: what a tool had
+        answered by then, or that it was cancelled.
+        """
+        tasks = [asyncio.ensure_future(self._run_one(call, tell)) for call in calls]
+        taken = 0
+        try:
+            for task in tasks:
+                take(await task)
+                taken += 1
+        finally:
+            if taken < len(tasks):
+                for task in tasks:
+                    task.cancel()
+                for call, task in zip(calls[taken:], tasks[taken:], strict=True):
+                    take(_answer_of(call, task))
+
+    async def _run_one(self, call: ToolCallBlock, tell: Callable[[TurnEvent], None]) -> ToolResultMessage:
+        tell(ToolStarted(call=call))
+        result = await self._answer(call)
+        tell(ToolEnded(call=call, result=result))
+        return result
+
+    async def _answer(self, call: ToolCallBlock) -> ToolResultMessage:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            known = ", ".join(sorted(self._tools)) or "none"
+            return _failed(call, f"There is no tool {clean_text(call.name)!r}. Tools: {known}.")
+        if not isinstance(call.arguments, Mapping):
+            return _failed(call, "The arguments are no JSON object.")
+        try:
+            answer: Any = tool.call(call.arguments)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except Exception as error:  # noqa: BLE001 -- a tool may raise anything, and the model is to read it
+            return _failed(call, describe_error(error))
+        text = answer if isinstance(answer, str) else repr(answer)
+        return ToolResultMessage(tool_call_id=call.id, tool_name=call.name, content=(TextBlock(text=text),))
+
+
+def _answer_of(call: ToolCallBlock, task: "asyncio.Task[ToolResultMessage]") -> ToolResultMessage:
+    if task.done() and not task.cancelled() and task.exception() is None:
+        return task.result()
+    return _failed(call, CANCELLED)
+
+
+def _failed(call: ToolCallBlock, problem: str) -> ToolResultMessage:
+    text = clean_text(problem, limit=_LONGEST_ERROR)
+    return ToolResultMessage(tool_call_id=call.id, tool_name=call.name, is_error=True, content=(TextBlock(text=text),))

@@ -1,0 +1,430 @@
+"""
+One turn: from what the user said to the model's answer.
+
+Each round asks the engine what the model should see, makes that fit for the
+provider, asks the model, and runs the tools that it calls. Whatever happens, the
+transcript is left whole: what was appended stays, and the session goes on.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Final
+
+import attrs
+
+from openclaw_ctx.contract import (
+    LEGACY_ENGINE_ID,
+    AbortSignal,
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from openclaw_ctx.errors import (
+    ContextOverflowError,
+    ModelError,
+    ModelTimeoutError,
+    RateLimitedError,
+    TurnBlockedError,
+)
+from openclaw_ctx.log import describe_error, get_logger
+from openclaw_ctx.models import (
+    AnswerEnded,
+    Model,
+    ModelAnswer,
+    ModelRequest,
+    TextDelta,
+    obeying,
+)
+
+from .answers import Prompt, TurnResult
+from .events import MessageAppended, ModelAsked, ModelRetried, TurnAnswered, TurnEvent
+from .flushing import Flush
+from .policy import Standing, TurnPolicy
+from .precheck import Precheck, precheck
+from .pruning import prune
+from .recovery import Recovery
+from .rules import PromptRules
+from .seat import Seat
+from .tools import ToolBox
+from .truncation import result_cap_chars, truncate_results
+from .usage import context_tokens
+from .window import Window, check_window, effective_reserve, prompt_budget, should_compact
+
+__all__ = ["Turn", "TurnRequest"]
+
+MAX_RETRIES: Final = 3
+"""How often the same request is sent again after a failure that passes."""
+
+_FIRST_WAIT_SECONDS: Final = 1.0
+_LONGEST_WAIT_SECONDS: Final = 60.0
+_JITTER: Final = 0.2
+_SHRINK: Final = 0.8
+_PRECHECK_SAID: Final = "Context overflow: prompt too large for the model (precheck)."
+
+_log = get_logger()
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class TurnRequest:
+    """
+    What a turn is about.
+
+    Attributes:
+        message: What the user says; ``None`` answers what is unanswered in the transcript.
+        window: Of the model.
+        rules: What the model's provider takes.
+        caches: Whether the provider keeps a prompt cache that pruning would spoil while it is warm.
+        flush: Lets memory write before a compaction; ``None`` where there is no memory.
+    """
+
+    message: UserMessage | None
+    model: Model
+    model_name: str | None
+    window: Window
+    rules: PromptRules
+    tools: ToolBox
+    abort: AbortSignal
+    caches: bool = False
+    flush: Flush | None = None
+    system_prompt: str | None = None
+    max_tokens: int | None = None
+    citations_mode: str | None = None
+
+
+class Turn:
+    """Runs one turn on a session; used once."""
+
+    def __init__(
+        self,
+        seat: Seat,
+        request: TurnRequest,
+        *,
+        policy: TurnPolicy,
+        standing: Standing,
+        count: Callable[[Message], int],
+        tell: Callable[[TurnEvent], None],
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._seat = seat
+        self._request = request
+        self._policy = policy
+        self._standing = standing
+        self._count = count
+        self._tell = tell
+        self._sleep = sleep
+        self._now = now
+        self._partial: list[str] = []
+        self._vain = False
+        self._cap_chars = result_cap_chars(self._window, configured=policy.tool_result_max_chars)
+        self._recovery = Recovery(seat, standing=standing, abort=request.abort, tell=tell, cap_chars=self._cap_chars)
+
+    @property
+    def _window(self) -> int:
+        """Tokens; what a provider has said of itself counts more than what was configured."""
+        tokens, limit = self._request.window.tokens, self._standing.limit
+        return tokens if limit is None else min(tokens, limit)
+
+    @property
+    def _reserve(self) -> int:
+        policy = self._policy
+        return effective_reserve(self._window, reserve_tokens=policy.reserve_tokens, floor=policy.reserve_tokens_floor)
+
+    @property
+    def _budget(self) -> int:
+        return max(1, int(prompt_budget(self._window, reserve=self._reserve) * self._standing.share))
+
+    async def run(self) -> TurnResult:
+        """
+        Return the answer, which is in the transcript by then.
+
+        Raises:
+            TurnBlockedError: The conversation does not fit the model, whatever was tried.
+            ContextWindowTooSmallError: The model leaves no room to work in.
+            HostIncompatibleError: The engine needs what this host cannot do; nothing has been written.
+            ModelError: The model gave no answer, and asking again does not help.
+            AbortError: The caller's signal has fired; or the very exception that it was fired with.
+        """
+        warning = check_window(self._request.window)
+        if warning:
+            _log.warning("window.small", session=self._seat.key, reason=warning)
+        await self._seat.serving()
+        if self._request.message is not None:
+            self._append(self._request.message)
+        try:
+            return await self._answer()
+        except BaseException:
+            self._keep_partial()
+            raise
+
+    async def _answer(self) -> TurnResult:
+        await self._heed_bytes()
+        for number in range(1, self._policy.max_rounds + 1):
+            answer, prompt = await self._round(first=number == 1)
+            message = self._append(answer.message)
+            assert isinstance(message, AssistantMessage)  # noqa: S101 -- it was appended as one
+            if not message.tool_calls or message.stop_reason in {"error", "aborted", "length"}:
+                self._tell(TurnAnswered(message=message))
+                return TurnResult(
+                    message=message,
+                    engine=prompt.engine,
+                    substitution=prompt.substitution,
+                    usage=answer.usage,
+                    rounds=number,
+                    compactions=self._recovery.compactions,
+                    summary=self._recovery.summary,
+                )
+            async with obeying(self._request.abort):
+                await self._request.tools.run(message.tool_calls, tell=self._tell, take=self._take)
+            self._guard_against_loops(message)
+        raise TurnBlockedError(
+            self._seat.key, "retry_limit", self._recovery.attempts, f"{self._policy.max_rounds} rounds"
+        )
+
+    async def _round(self, *, first: bool) -> tuple[ModelAnswer, Prompt]:
+        """Ask the model once, however often it takes to make the prompt fit."""
+        retries = 0
+        while True:
+            self._request.abort.raise_if_fired()
+            prompt = await self._assemble()
+            if await self._compacted_ahead(prompt):
+                continue
+            messages = self._fit(prompt)
+            if (first or self._policy.mid_turn_precheck) and await self._mended(messages, prompt):
+                continue
+            try:
+                return await self._ask(messages, prompt), prompt
+            except ContextOverflowError as error:
+                await self._after_overflow(error, prompt)
+            except ModelTimeoutError as error:
+                mended = await self._recovery.after_timeout(
+                    budget=self._budget, tokens=prompt.estimated_tokens, window=self._window
+                )
+                retries = await self._wait(error, 0 if mended else retries)
+            except ModelError as error:
+                if not error.retryable:
+                    raise
+                retries = await self._wait(error, retries)
+
+    # -- what the model sees ----------------------------------------------------------------------
+
+    async def _assemble(self) -> Prompt:
+        request = self._request
+        self._standing.budget = self._budget
+        return await self._seat.assemble(
+            budget=self._budget,
+            system_prompt=request.system_prompt,
+            tools=request.tools.schemas,
+            model=request.model_name,
+            citations_mode=request.citations_mode,
+        )
+
+    def _fit(self, prompt: Prompt) -> Sequence[Message]:
+        """Return the messages as the provider takes them, pruned and their tool results bounded."""
+        standing, request = self._standing, self._request
+        messages = standing.pipeline.prepare(prompt.messages, request.rules).messages
+        messages = truncate_results(messages, cap=self._cap_chars)
+        messages, pruned = prune(
+            messages,
+            policy=self._policy.pruning,
+            window=self._window,
+            last_touch=standing.last_touch,
+            now=self._now(),
+            cache_capable=request.caches,
+        )
+        if pruned:
+            _log.info("prompt.pruned", session=self._seat.key, engine=prompt.engine)
+        return messages
+
+    async def _compacted_ahead(self, prompt: Prompt) -> bool:
+        """Compact before the window is full, once a round; return whether to assemble anew."""
+        if self._vain or not self._policy.compaction_enabled:
+            return False
+        tokens = max(prompt.estimated_tokens, context_tokens(prompt.messages, count=self._count))
+        flush = self._request.flush
+        if flush is not None:
+            await flush.run_if_due(
+                prompt.messages,
+                standing=self._standing,
+                boundary=self._seat.transcript.boundary_id,
+                tokens=tokens,
+                window=self._window,
+                reserve_floor=self._policy.reserve_tokens_floor,
+                transcript_bytes=self._seat.transcript.size,
+                abort=self._request.abort,
+            )
+        if not should_compact(tokens, window=self._window, reserve=self._window - self._budget):
+            return False
+        if tokens < self._standing.waits_above or (await self._seat.serving()).info.owns_compaction:
+            return False
+        compacted = await self._recovery.ahead(budget=self._budget, tokens=tokens)
+        self._vain = not compacted
+        return compacted
+
+    async def _heed_bytes(self) -> None:
+        """Compact a transcript that has grown too large, whatever began the turn."""
+        most = self._policy.max_transcript_bytes
+        if not most:
+            return
+        size = self._seat.transcript.size
+        if size < most:
+            return
+        tokens = self._count_context()
+        if tokens < self._standing.waits_above:
+            return
+        if not await self._recovery.ahead(budget=self._budget, tokens=tokens, rotate=True):
+            _log.warning("transcript.too_large", session=self._seat.key, bytes=size, limit=most)
+
+    def _count_context(self) -> int:
+        return sum(map(self._count, self._seat.transcript.history))
+
+    # -- when it does not fit ---------------------------------------------------------------------
+
+    async def _mended(self, messages: Sequence[Message], prompt: Prompt) -> bool:
+        """Hold a prompt against the window before it is sent; return whether to assemble anew."""
+        if not await self._is_to_be_checked(prompt):
+            return False
+        unwindowed = self._seat.transcript.history if prompt.prompt_authority != "assembled" else None
+        check: Precheck = precheck(
+            messages,
+            system_prompt=prompt.system_prompt,
+            tools=self._request.tools.schemas,
+            window=self._window,
+            reserve=self._reserve,
+            unwindowed=unwindowed,
+            cap_chars=self._cap_chars,
+        )
+        if check.route == "fits":
+            return False
+        _log.info(
+            "prompt.too_long",
+            session=self._seat.key,
+            engine=prompt.engine,
+            operation=check.route,
+            tokens=check.estimated_tokens,
+            budget=check.prompt_budget,
+        )
+        if check.route == "truncate_tool_results_only" and self._recovery.truncate_only():
+            return True
+        await self._recovery.after_overflow(
+            budget=self._budget,
+            tokens=check.estimated_tokens,
+            said=_PRECHECK_SAID,
+            truncate=check.route == "compact_then_truncate",
+        )
+        return True
+
+    async def _is_to_be_checked(self, prompt: Prompt) -> bool:
+        """
+        Return whether the host looks itself whether the prompt fits.
+
+        An engine that kept to its budget is believed: the estimate here has a margin
+        that every well filled budget would break. So is one that compacts by itself.
+        """
+        if prompt.prompt_authority != "assembled":
+            return True
+        if (await self._seat.serving()).info.owns_compaction:
+            return False
+        return prompt.engine == LEGACY_ENGINE_ID or prompt.over_budget
+
+    async def _after_overflow(self, error: ContextOverflowError, prompt: Prompt) -> None:
+        """Learn from what the provider said of the prompt, then make it fit."""
+        standing = self._standing
+        observed = error.observed_tokens
+        if error.limit is not None and 0 < error.limit < self._window:
+            standing.limit = error.limit
+        elif observed is not None and observed > prompt.estimated_tokens > 0:
+            standing.share = min(standing.share, prompt.estimated_tokens / observed)
+        elif observed is None:
+            standing.share *= _SHRINK
+        await self._recovery.after_overflow(
+            budget=self._budget,
+            tokens=self._window + 1 if observed is None else observed,
+            said=error.said,
+        )
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    async def _ask(self, messages: Sequence[Message], prompt: Prompt) -> ModelAnswer:
+        request = self._request
+        self._partial.clear()
+        self._tell(ModelAsked(tokens=prompt.estimated_tokens, window=self._window, prompt=prompt))
+        asked = ModelRequest(
+            messages=messages,
+            model=request.model_name,
+            system_prompt=prompt.system_prompt,
+            tools=request.tools.schemas,
+            max_tokens=request.max_tokens,
+        )
+        answer: ModelAnswer | None = None
+        async with aclosing(request.model.stream(asked, abort=request.abort)) as events:
+            async for event in events:
+                if isinstance(event, AnswerEnded):
+                    answer = event.answer
+                    break
+                if isinstance(event, TextDelta):
+                    self._partial.append(event.text)
+                self._tell(event)
+        if answer is None:
+            problem = "the model's stream ended without an AnswerEnded, which is a bug of the model's"
+            raise RuntimeError(problem)
+        self._partial.clear()
+        self._standing.last_touch = self._now()
+        self._seat.note_answer(answer)
+        return answer
+
+    async def _wait(self, error: ModelError, retries: int) -> int:
+        """Wait before the model is asked again; return how often it has been now. Raises *error* when it is enough."""
+        if retries >= MAX_RETRIES:
+            raise error
+        asked = error.retry_after_seconds if isinstance(error, RateLimitedError) else None
+        if asked is not None and asked > _LONGEST_WAIT_SECONDS:
+            raise error
+        seconds = _FIRST_WAIT_SECONDS * 2**retries if asked is None else asked
+        seconds *= 1 + random.uniform(0, _JITTER)  # noqa: S311 -- so that many sessions do not come back at once
+        self._tell(ModelRetried(reason=describe_error(error), seconds=seconds))
+        async with obeying(self._request.abort):
+            await self._sleep(seconds)
+        return retries + 1
+
+    # -- what is written --------------------------------------------------------------------------
+
+    def _append(self, message: Message) -> Message:
+        appended = self._seat.append(message)
+        self._tell(MessageAppended(message=appended))
+        return appended
+
+    def _take(self, result: ToolResultMessage) -> None:
+        self._append(result)
+
+    def _keep_partial(self) -> None:
+        """Keep what the model had said by the time that it was cut off."""
+        text = "".join(self._partial)
+        self._partial.clear()
+        if text.strip():
+            request = self._request
+            self._append(
+                AssistantMessage(
+                    content=(TextBlock(text=text),),
+                    provider=request.rules.provider,
+                    model=request.model_name or request.rules.model,
+                    stop_reason="aborted",
+                )
+            )
+
+    def _guard_against_loops(self, message: AssistantMessage) -> None:
+        history = self._seat.transcript.history
+        results: dict[str, str] = {}
+        for said in reversed(history):
+            if not isinstance(said, ToolResultMessage):
+                break
+            results[said.tool_call_id] = said.text
+        for call in message.tool_calls:
+            if self._standing.loop_guard.saw(call.name, call.arguments, results.get(call.id, "")):
+                said_last = f"{call.name} was called with the same arguments and answered the same"
+                raise TurnBlockedError(self._seat.key, "compaction_loop_persisted", self._recovery.attempts, said_last)

@@ -1,0 +1,363 @@
+"""Turns on a real host and real files, with a model that answers from a script."""
+
+import asyncio
+import itertools
+from contextlib import asynccontextmanager
+
+import pytest
+
+from openclaw_ctx import (
+    AbortError,
+    AbortSignal,
+    AssistantMessage,
+    CompactionSummaryMessage,
+    CompactResult,
+    ContextOverflowError,
+    ContextWindowTooSmallError,
+    EngineTool,
+    Host,
+    ModelTimeoutError,
+    ModelTransientError,
+    ModelUnavailableError,
+    RateLimitedError,
+    Registry,
+    ScriptedAnswer,
+    ScriptedModel,
+    ToolCallBlock,
+    ToolResultMessage,
+    TurnBlockedError,
+    UserMessage,
+)
+from openclaw_ctx.runtime import Compacted, Compacting, ModelRetried, TurnAnswered
+from openclaw_ctx.runtime.recovery import MAX_OVERFLOW_COMPACTION_ATTEMPTS, MAX_TIMEOUT_COMPACTION_ATTEMPTS
+from openclaw_ctx.runtime.tools import CANCELLED
+from openclaw_ctx.transcript import Transcript, pairs_are_whole
+
+OVERFLOW = ContextOverflowError("scripted", "scripted-1", "prompt is too long", None, None)
+
+
+class Waits:
+    """Stands for waiting, and keeps how long was asked for."""
+
+    def __init__(self):
+        self.seconds = []
+
+    async def __call__(self, seconds):
+        """Wait for nothing."""
+        self.seconds.append(seconds)
+
+
+@asynccontextmanager
+async def talk(folder, script, *, config=None, key="talk", **options):
+    """Yield an open session with a scripted model, and the model."""
+    model = ScriptedModel(script)
+    waits = Waits()
+    options.setdefault("summary_model", ScriptedModel(itertools.repeat("They talked about many things.")))
+    async with (
+        Host.open(config or {}, state_dir=folder, model=model, registry=Registry(), sleep=waits, **options) as host,
+        host.session(key) as session,
+    ):
+        session.model, session.waits, session.host = model, waits, host
+        yield session
+
+
+async def fill(session, *, turns, chars):
+    """Say so much in the session, without asking anybody."""
+    for number in range(turns):
+        await session.append(UserMessage(content=f"request {number} " + "word " * (chars // 5)))
+        await session.append(AssistantMessage(content=f"answer {number} " + "word " * (chars // 5), stop_reason="stop"))
+
+
+def said(session):
+    """Return role and text of everything on record."""
+    return [(message.role, message.text) for message in session.transcript.record()]
+
+
+def look_up(answer="sunny"):
+    """Return a tool that answers for a city."""
+
+    async def call(arguments):
+        return f"{answer} in {arguments['city']}"
+
+    return EngineTool(name="weather", description="Tells the weather.", parameters={"type": "object"}, call=call)
+
+
+def calling(name="weather", number=1):
+    """Return an answer that calls a tool."""
+    call = ToolCallBlock(id=f"call-{number}", name=name, arguments={"city": "Rome"})
+    return ScriptedAnswer(text="", tool_calls=(call,))
+
+
+async def test_a_turn_is_what_was_said_and_what_was_answered(tmp_path):
+    """Both are in the transcript once the answer is returned."""
+    async with talk(tmp_path, ["hello there"]) as session:
+        result = await session.run("hi")
+
+        assert result.text == "hello there"
+        assert said(session) == [("user", "hi"), ("assistant", "hello there")]
+
+
+async def test_tools_run_and_their_results_go_back_to_the_model(tmp_path):
+    """A round for each time that the model is asked."""
+    events = []
+    async with talk(tmp_path, [calling(), "It is sunny."]) as session:
+        result = await session.run("weather?", tools=[look_up()], on_event=events.append)
+
+        assert (result.text, result.rounds) == ("It is sunny.", 2)
+        assert [role for role, _ in said(session)] == ["user", "assistant", "toolResult", "assistant"]
+        assert said(session)[2] == ("toolResult", "sunny in Rome")
+        assert isinstance(events[-1], TurnAnswered)
+
+
+async def test_a_tool_that_fails_tells_the_model(tmp_path):
+    """So does a tool that is not there; neither ends the turn."""
+
+    async def fail(arguments):
+        raise KeyError("no such city")  # noqa: TRY003 -- what is raised does not matter
+
+    broken = EngineTool(name="weather", description="", parameters={}, call=fail)
+    async with talk(tmp_path, [calling(), calling("nope", 2), "sorry"]) as session:
+        await session.run("weather?", tools=[broken])
+
+        results = [m for m in session.history if isinstance(m, ToolResultMessage)]
+        assert [result.is_error for result in results] == [True, True]
+        assert "no such city" in results[0].text
+        assert "no tool 'nope'" in results[1].text
+
+
+async def test_without_a_model_a_turn_says_so(tmp_path):
+    """And writes nothing."""
+    async with Host.open({}, state_dir=tmp_path, registry=Registry()) as host, host.session("talk") as session:
+        with pytest.raises(ModelUnavailableError):
+            await session.run("hi")
+
+        assert not len(session.history)
+
+
+async def test_overflow_compacts_and_asks_again(tmp_path):
+    """The turn goes on; the user's message is there once, and what was folded is in a summary."""
+    events = []
+    async with talk(tmp_path, [OVERFLOW, "fine"]) as session:
+        await fill(session, turns=30, chars=2_000)
+        result = await session.run("and now?", on_event=events.append, context_window=32_000)
+
+        assert result.text == "fine"
+        assert result.compactions >= 1
+        assert [text for role, text in said(session)].count("and now?") == 1
+        assert isinstance(session.history[0], CompactionSummaryMessage)
+        assert any(isinstance(event, Compacting) for event in events)
+        assert any(isinstance(event, Compacted) and event.result.compacted for event in events)
+
+
+async def test_the_window_that_a_provider_names_is_believed(tmp_path):
+    """The next prompts stay below it, whatever was configured."""
+    told = ContextOverflowError("scripted", "scripted-1", "prompt is too long: 50000 tokens > 16000", 50_000, 16_000)
+    async with talk(tmp_path, [told, "fine", "again"]) as session:
+        await fill(session, turns=30, chars=2_000)
+        await session.run("one", context_window=200_000)
+        await session.run("two", context_window=200_000)
+
+        costs = [sum(len(m.text) // 4 for m in request.messages) for request in session.model.requests]
+        assert costs[1] < 16_000
+        assert costs[2] < 16_000
+
+
+async def test_a_turn_that_never_fits_is_given_up_after_three_compactions(tmp_path):
+    """The error says what to do, and the session goes on from where it was."""
+    async with talk(tmp_path, [OVERFLOW] * 20) as session:
+        await fill(session, turns=30, chars=2_000)
+        with pytest.raises(TurnBlockedError) as blocked:
+            await session.run("and now?", context_window=32_000)
+
+        assert blocked.value.kind in {"context_overflow", "compaction_failure"}
+        assert blocked.value.attempts <= MAX_OVERFLOW_COMPACTION_ATTEMPTS == 3
+        assert "/new" in str(blocked.value)
+        session.model._lines = iter(["better"])
+        assert (await session.run(None, context_window=32_000)).text == "better"
+
+
+async def test_long_tool_results_give_way_where_compacting_does_not_help(tmp_path):
+    """They are cut in the transcript, once, and the model is asked again."""
+    long = EngineTool(name="weather", description="", parameters={}, call=lambda arguments: "x" * 200_000)
+    async with talk(tmp_path, [calling(), OVERFLOW, "fine"]) as session:
+        result = await session.run("weather?", tools=[long], context_window=32_000)
+
+        assert result.text == "fine"
+        sent = session.model.requests[-1].messages
+        assert all(len(m.text) < 40_000 for m in sent)
+        assert pairs_are_whole(sent)
+
+
+async def test_failures_that_pass_are_waited_for(tmp_path):
+    """Nothing of them is in the transcript, and what the provider asks to wait is waited."""
+    limited = RateLimitedError("scripted", "scripted-1", "slow down", 7.0)
+    broken = ModelTransientError("scripted", "scripted-1", "broke off")
+    events = []
+    async with talk(tmp_path, [ScriptedAnswer(text="half an", error=broken), limited, "fine"]) as session:
+        result = await session.run("hi", on_event=events.append)
+
+        assert result.text == "fine"
+        assert said(session) == [("user", "hi"), ("assistant", "fine")]
+        assert session.waits.seconds[1] >= 7.0
+        assert sum(isinstance(event, ModelRetried) for event in events) == 2
+
+
+async def test_a_rate_limit_is_no_overflow(tmp_path):
+    """No compaction, and the transcript's bytes as they were but for what was said."""
+    limited = RateLimitedError("scripted", "scripted-1", "tokens per minute", None)
+    async with talk(tmp_path, [limited] * 10) as session:
+        await fill(session, turns=5, chars=500)
+        with pytest.raises(RateLimitedError):
+            await session.run("hi")
+
+        assert session.transcript.boundary_id is None
+        assert len(session.waits.seconds) == 3
+
+
+async def test_silence_under_a_full_window_compacts_first(tmp_path):
+    """Twice at most; below 65 % of the window it is waited for like any other failure."""
+    silent = ModelTimeoutError("scripted", "scripted-1", "no answer")
+    config = {"agents": {"defaults": {"compaction": {"enabled": False}}}}
+    async with talk(tmp_path, [silent, "fine"], config=config) as s:
+        await fill(s, turns=20, chars=4_300)
+        result = await s.run("hi", context_window=64_000)
+
+        assert result.text == "fine"
+        assert s.transcript.boundary_id is not None
+    assert MAX_TIMEOUT_COMPACTION_ATTEMPTS == 2
+
+
+async def test_the_context_is_compacted_before_the_window_is_full(tmp_path):
+    """The model never sees a prompt beyond the window's budget."""
+    async with talk(tmp_path, ["one", "two"]) as session:
+        await fill(session, turns=40, chars=2_000)
+        result = await session.run("hi", context_window=32_000)
+
+        assert result.compactions == 1
+        assert sum(len(m.text) // 4 for m in session.model.requests[0].messages) < 32_000 - 16_384
+
+
+async def test_a_window_too_small_to_work_in_is_refused(tmp_path):
+    """Before anything is written."""
+    async with talk(tmp_path, ["one"]) as session:
+        with pytest.raises(ContextWindowTooSmallError):
+            await session.run("hi", context_window=2_000)
+
+        assert not len(session.history)
+
+
+async def test_a_cancelled_turn_leaves_whole_pairs_and_goes_on(tmp_path):
+    """Calls that were running have results that say so; the next turn is answered."""
+    started = asyncio.Event()
+
+    async def hang(arguments):
+        started.set()
+        await asyncio.Event().wait()
+
+    stuck = EngineTool(name="weather", description="", parameters={}, call=hang)
+    async with talk(tmp_path, [calling(), "fine"]) as session:
+        turn = asyncio.ensure_future(session.run("weather?", tools=[stuck]))
+        await started.wait()
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+
+        assert said(session)[-1] == ("toolResult", CANCELLED)
+        assert (await session.run("and?")).text == "fine"
+        path = session.transcript.path
+    read = Transcript.read(path)
+    assert pairs_are_whole(tuple(read.history))
+    read.close()
+
+
+async def test_an_abort_ends_the_turn_and_keeps_what_was_said(tmp_path):
+    """What had come of the answer is kept as one that was cut off."""
+    abort = AbortSignal()
+
+    def stop(event):
+        if type(event).__name__ == "TextDelta":
+            abort.fire("enough")
+
+    async with talk(tmp_path, ["one two three four", "fine"]) as session:
+        with pytest.raises(AbortError):
+            await session.run("hi", on_event=stop, abort=abort)
+
+        assert session.history[-1].stop_reason == "aborted"
+        assert (await session.run("go on")).text == "fine"
+
+
+async def test_turns_of_one_session_queue_and_those_of_two_do_not(tmp_path):
+    """The second turn of a session sees the first one's answer."""
+    async with talk(tmp_path, ["first", "second"]) as session:
+        await asyncio.gather(session.run("one"), session.run("two"))
+
+        assert [text for _, text in said(session)] == ["one", "first", "two", "second"]
+
+
+async def test_what_was_said_before_a_crash_is_answered_once(tmp_path):
+    """``run(None)`` answers what is unanswered, and the message is there once."""
+    async with talk(tmp_path, ["late"]) as session:
+        await session.append(UserMessage(content="hello?"))
+        result = await session.run(None)
+
+        assert result.text == "late"
+        assert said(session) == [("user", "hello?"), ("assistant", "late")]
+        assert [m.text for m in session.model.requests[0].messages] == ["hello?"]
+
+
+async def test_a_summary_that_fails_leaves_the_history_in_the_prompt(tmp_path):
+    """The summarising model raises every time: bytes as they were, and the turn is answered all the same."""
+    failing = ScriptedModel([RateLimitedError("s", "s", "429", 0.0)] * 50)
+    async with talk(tmp_path, ["fine"], summary_model=failing) as session:
+        await fill(session, turns=4, chars=1_000)
+        before = session.transcript.path.read_bytes()
+        compacted = await session.compact(budget=1_000)
+
+        assert not compacted.result.ok
+        assert session.transcript.path.read_bytes() == before
+        assert (await session.run("hi")).text == "fine"
+        assert len(session.model.requests[0].messages) == 9
+
+
+async def test_the_same_call_again_and_again_behind_a_compaction_ends_the_turn(tmp_path):
+    """Three times the same call with the same result is a loop."""
+    calls = [calling(number=number) for number in range(1, 9)]
+    async with talk(tmp_path, [OVERFLOW, *calls]) as session:
+        await fill(session, turns=30, chars=2_000)
+        with pytest.raises(TurnBlockedError) as blocked:
+            await session.run("weather?", tools=[look_up()], context_window=32_000)
+
+        assert blocked.value.kind == "compaction_loop_persisted"
+
+
+async def test_notices_tell_of_a_compaction_before_and_after(tmp_path):
+    """Once each; what they raise keeps nothing from happening."""
+    told = []
+
+    def before(notice):
+        told.append(("before", notice.result))
+        raise RuntimeError
+
+    options = {"before_compaction": before, "after_compaction": lambda notice: told.append(("after", notice))}
+    async with talk(tmp_path, [], **options) as session:
+        await fill(session, turns=20, chars=2_000)
+        compacted = await session.compact(budget=4_000)
+
+        assert compacted.result.compacted
+    assert [name for name, _ in told] == ["before", "after"]
+    assert told[1][1].compacted_count > 0
+    assert told[1][1].summary_length > 0
+
+
+async def test_nothing_to_compact_tells_nobody_and_keeps_the_turn_going(tmp_path):
+    """An engine's "nothing to do" is no failure, whatever words it uses."""
+    assert CompactResult(ok=True, compacted=False, reason="below threshold").ok
+    told = []
+    async with talk(tmp_path, ["fine"], before_compaction=told.append, after_compaction=told.append) as session:
+        await session.append(UserMessage(content="short"))
+        compacted = await session.compact()
+
+        assert compacted.result.ok
+        assert not compacted.result.compacted
+        assert (await session.run("hi")).text == "fine"
+    assert told == []
