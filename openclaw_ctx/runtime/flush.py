@@ -9,7 +9,7 @@ import attrs
 from openclaw_ctx.contract import AbortSignal, Message, ToolResultMessage, UserMessage
 from openclaw_ctx.errors import AbortError, ModelError
 from openclaw_ctx.log import clean_text, describe_error
-from openclaw_ctx.models import Model, ModelRequest
+from openclaw_ctx.models import Model, ModelRequest, obeying
 
 from .heartbeat import SILENT_REPLY
 from .memory import Memory, MemoryFacts
@@ -141,6 +141,8 @@ async def run_flush(
     Raises:
         AbortError: *abort* has fired; or the very exception that it was fired with.
     """
+    if abort is not None:
+        abort.raise_if_fired()
     try:
         box = ToolBox(memory.tools(facts), ())
     except AbortError:
@@ -156,10 +158,14 @@ async def run_flush(
         for _ in range(max_rounds):
             request = ModelRequest(messages=tuple(said), system_prompt=system, tools=box.schemas)
             answer = (await model.complete(request, abort=abort)).message
+            if answer.stop_reason == "error":
+                withheld = clean_text(answer.error_message or "the provider withheld the answer")
+                return FlushResult(notes=_successes(results), reason=withheld)
             if not answer.tool_calls:
                 break
             done = len(results)
-            await box.run(answer.tool_calls, tell=lambda _event: None, take=results.append)
+            async with obeying(abort):
+                await box.run(answer.tool_calls, tell=lambda _event: None, take=results.append)
             said += [answer, *results[done:]]
             if abort is not None:
                 abort.raise_if_fired()
@@ -177,16 +183,17 @@ def _successes(results: Sequence[ToolResultMessage]) -> int:
 
 def _prompt(policy: FlushPolicy, now: datetime) -> str:
     moment = f"Current time: {now.isoformat(sep=' ', timespec='minutes')} ({now.tzname() or 'local time'})"
-    return f"{_hinted(policy.prompt or _PROMPT, now)}\n{moment}"
+    return f"{_hinted(policy.prompt, _PROMPT, now)}\n{moment}"
 
 
 def _system_prompt(policy: FlushPolicy, own: str | None, now: datetime) -> str:
-    added = _hinted(policy.system_prompt or _SYSTEM_PROMPT, now)
+    added = _hinted(policy.system_prompt, _SYSTEM_PROMPT, now)
     return f"{own}\n\n{added}" if own else added
 
 
-def _hinted(text: str, now: datetime) -> str:
-    """Return *text* with the hints that it lacks, so that no custom prompt does without them."""
+def _hinted(custom: str | None, default: str, now: datetime) -> str:
+    """Return the text with the hints that it lacks, so that no custom prompt does without them."""
+    text = (custom or "").strip() or default
     lines = [text.replace("YYYY-MM-DD", now.date().isoformat())]
     lines += [hint for hint in _SAFETY if hint not in text]
     if SILENT_REPLY not in text:
