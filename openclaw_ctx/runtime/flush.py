@@ -151,34 +151,45 @@ async def run_flush(
         return FlushResult(notes=0, reason=describe_error(error))
     if not box.names:
         return FlushResult(notes=0, reason=None)
-    said: list[Message] = [*messages, UserMessage(content=_prompt(policy, now))]
-    system = _system_prompt(policy, system_prompt, now)
+    request = ModelRequest(
+        messages=(*messages, UserMessage(content=_prompt(policy, now))),
+        system_prompt=_system_prompt(policy, system_prompt, now),
+        tools=box.schemas,
+    )
     results: list[ToolResultMessage] = []
     try:
-        for _ in range(max_rounds):
-            request = ModelRequest(messages=tuple(said), system_prompt=system, tools=box.schemas)
-            answer = (await model.complete(request, abort=abort)).message
-            if answer.stop_reason == "error":
-                withheld = clean_text(answer.error_message or "the provider withheld the answer")
-                return FlushResult(notes=_successes(results), reason=withheld)
-            if not answer.tool_calls:
-                break
-            done = len(results)
-            async with obeying(abort):
-                await box.run(answer.tool_calls, tell=lambda _event: None, take=results.append)
-            said += [answer, *results[done:]]
-            if abort is not None:
-                abort.raise_if_fired()
+        reason = await _converse(model, request, box, results, abort=abort, max_rounds=max_rounds)
     except (ModelError, OSError) as error:
         if abort is not None and error is abort.reason:
             raise
-        return FlushResult(notes=_successes(results), reason=describe_error(error))
+        reason = describe_error(error)
+    return FlushResult(notes=sum(not result.is_error for result in results), reason=reason)
+
+
+async def _converse(
+    model: Model,
+    request: ModelRequest,
+    box: ToolBox,
+    results: list[ToolResultMessage],
+    *,
+    abort: AbortSignal | None,
+    max_rounds: int,
+) -> str | None:
+    """Put what the tools give into *results*, and return what went wrong in the end."""
+    for _ in range(max_rounds):
+        answer = (await model.complete(request, abort=abort)).message
+        if answer.stop_reason == "error":
+            return clean_text(answer.error_message or "the provider withheld the answer")
+        if not answer.tool_calls:
+            break
+        done = len(results)
+        async with obeying(abort):
+            await box.run(answer.tool_calls, tell=lambda _event: None, take=results.append)
+        if abort is not None:
+            abort.raise_if_fired()
+        request = attrs.evolve(request, messages=(*request.messages, answer, *results[done:]))
     failed = bool(results) and bool(results[-1].is_error)
-    return FlushResult(notes=_successes(results), reason=clean_text(results[-1].text) if failed else None)
-
-
-def _successes(results: Sequence[ToolResultMessage]) -> int:
-    return sum(not result.is_error for result in results)
+    return clean_text(results[-1].text) if failed else None
 
 
 def _prompt(policy: FlushPolicy, now: datetime) -> str:
