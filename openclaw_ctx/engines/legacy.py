@@ -16,6 +16,7 @@ from openclaw_ctx.contract import (
     Message,
     RuntimeContext,
     SessionKey,
+    build_memory_system_prompt_addition,
     hookimpl,
 )
 
@@ -36,9 +37,10 @@ class LegacyEngine:
         return IngestResult(ingested=False)
 
     @hookimpl
-    def assemble(self, messages: Sequence[Message]) -> AssembleResult:
-        """Return the very sequence that was given."""
-        return AssembleResult(messages=messages, estimated_tokens=0)
+    def assemble(self, messages: Sequence[Message], runtime_context: RuntimeContext) -> AssembleResult:
+        """Return the very sequence that was given, and what memory has to say."""
+        addition = build_memory_system_prompt_addition(runtime_context)
+        return AssembleResult(messages=messages, estimated_tokens=0, system_prompt_addition=addition)
 
     @hookimpl
     def after_turn(self) -> None:

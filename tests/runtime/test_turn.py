@@ -361,3 +361,19 @@ async def test_nothing_to_compact_tells_nobody_and_keeps_the_turn_going(tmp_path
         assert not compacted.result.compacted
         assert (await session.run("hi")).text == "fine"
     assert told == []
+
+
+async def test_notes_of_earlier_days_reach_the_model_and_are_written_before_a_compaction(tmp_path):
+    """The memory slot: what is there is said in the system prompt, and a full window asks for more to be written."""
+    config = {"plugins": {"slots": {"memory": "notes"}}}
+    write = ToolCallBlock(id="note-1", name="memory_append", arguments={"text": "The user's dog is called Rex."})
+    script = [ScriptedAnswer(tool_calls=(write,)), "NO_REPLY", "fine", "Rex"]
+    async with talk(tmp_path / "state", script, config=config, workspace_dir=tmp_path) as session:
+        await fill(session, turns=40, chars=2_000)
+        result = await session.run("my dog is called Rex", context_window=32_000)
+        assert result.text == "fine"
+
+        await session.run("what is my dog called?", context_window=32_000)
+        assert "Rex" in session.model.requests[-1].system_prompt
+        assert [text for _, text in said(session)].count("NO_REPLY") == 0
+    assert "Rex" in next((tmp_path / "memory").glob("*.md")).read_text()
