@@ -48,7 +48,7 @@ from .core import SessionCore
 from .notices import AfterCompaction, BeforeCompaction, CompactionNotices
 from .opening import Opening, open_transcript
 from .places import BuiltinEngines, quarantine_folder, sessions_folder, state_folder
-from .policy import compaction_from, flush_from, memory_from, policy_from, turns_from, windows_from
+from .policy import compaction_from, deadlines_from, flush_from, memory_from, policy_from, turns_from, windows_from
 from .services import BackgroundJob, HostServices
 from .session import Session
 from .wiring import Wiring
@@ -114,7 +114,7 @@ class Host:
             registry,
             select=self.selection,
             make_context=self._make_context,
-            deadlines=settings.deadlines.seconds(),
+            deadlines=deadlines_from(settings),
             policy=QuarantinePolicy(
                 failures=settings.plugins.quarantine.failures,
                 probation_seconds=settings.plugins.quarantine.probation_seconds,
@@ -124,6 +124,7 @@ class Host:
         )
         notices = CompactionNotices(before=before_compaction, after=after_compaction)
         window_of = windows_from(settings)
+        copies = settings.agents.defaults.compaction.model == "extractive" and summary_model is None
         summariser = asked_model if summary_model is None else summary_model
         window = window_of(
             getattr(summariser, "provider", None),
@@ -134,7 +135,7 @@ class Host:
             transcript_of=self._transcript_of,
             count=self._count,
             complete=complete,
-            summarize=_both(summary_model)[1] or complete,
+            summarize=None if copies else _both(summary_model)[1] or complete,
             compaction=compaction_from(settings, window, self.workspace_dir),
             notices=notices,
             ended=self._guard.note_job,

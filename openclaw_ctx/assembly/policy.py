@@ -20,6 +20,7 @@ from .wiring import WindowOf
 
 __all__ = [
     "compaction_from",
+    "deadlines_from",
     "flush_from",
     "memory_from",
     "policy_from",
@@ -89,6 +90,13 @@ def compaction_from(settings: Settings, window: Window, workspace_dir: Path) -> 
         workspace_rules=workspace_rules(workspace_dir, said.post_compaction_sections),
         context_window=window.tokens,
     )
+
+
+def deadlines_from(settings: Settings) -> dict[str, float]:
+    """Return the deadline of each operation in seconds; what is said of compactions counts more than their deadline."""
+    seconds = settings.deadlines.seconds()
+    said = settings.agents.defaults.compaction.timeout_seconds
+    return seconds if said is None else {**seconds, "compact": float(int(said) or said)}
 
 
 def flush_from(settings: Settings) -> FlushPolicy:

@@ -1,13 +1,15 @@
 """A silent turn ahead of a compaction, in which the model writes down what is to last."""
 
+import os
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Final
 
 import attrs
 
 from openclaw_ctx.contract import AbortSignal, Message, ToolResultMessage, UserMessage
-from openclaw_ctx.errors import AbortError, ModelError
+from openclaw_ctx.errors import AbortError
 from openclaw_ctx.log import clean_text, describe_error
 from openclaw_ctx.models import Model, ModelRequest, obeying
 
@@ -150,7 +152,7 @@ async def run_flush(
     except Exception as error:  # noqa: BLE001 -- a memory may be anybody's code, and no turn ends for it
         return FlushResult(notes=0, reason=describe_error(error))
     if not box.names:
-        return FlushResult(notes=0, reason=None)
+        return FlushResult(notes=0, reason=_why_nothing_is_written(facts.workspace_dir))
     request = ModelRequest(
         messages=(*messages, UserMessage(content=_prompt(policy, now))),
         system_prompt=_system_prompt(policy, system_prompt, now),
@@ -159,9 +161,9 @@ async def run_flush(
     results: list[ToolResultMessage] = []
     try:
         reason = await _converse(model, request, box, results, abort=abort, max_rounds=max_rounds)
-    except (ModelError, OSError) as error:
-        if abort is not None and error is abort.reason:
-            raise
+    except Exception as error:  # noqa: BLE001 -- whatever a model raises, the turn behind it goes on
+        if abort is not None:
+            abort.raise_if_fired()
         reason = describe_error(error)
     return FlushResult(notes=sum(not result.is_error for result in results), reason=reason)
 
@@ -190,6 +192,15 @@ async def _converse(
         request = attrs.evolve(request, messages=(*request.messages, answer, *results[done:]))
     failed = bool(results) and bool(results[-1].is_error)
     return clean_text(results[-1].text) if failed else None
+
+
+def _why_nothing_is_written(workspace: Path) -> str | None:
+    """Return what keeps a memory from offering tools; ``None`` where it just has none."""
+    if not workspace.is_dir():
+        return "the workspace is missing"
+    if not os.access(workspace, os.W_OK | os.X_OK):
+        return "the workspace is read-only"
+    return None
 
 
 def _prompt(policy: FlushPolicy, now: datetime) -> str:

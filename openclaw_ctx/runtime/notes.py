@@ -34,7 +34,7 @@ _NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 # A FIFO must not make anybody wait.
 _FILE: Final = _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0)
-_APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _FILE
+_APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | _FILE
 # Control characters but for newline and tab, what turns the direction of text or ends a line unseen, lone surrogates.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -78,8 +78,10 @@ class NotesMemory:
         return (_HEADER + _newest(quoted).rstrip("\n"),) if quoted else ()
 
     def tools(self, facts: MemoryFacts) -> Sequence[EngineTool]:
-        """Return the one tool that appends a note."""
+        """Return the one tool that appends a note; none where the workspace is missing or takes no files."""
         del facts
+        if not self._is_writable():
+            return ()
         return (
             EngineTool(
                 name=_TOOL,
@@ -102,10 +104,14 @@ class NotesMemory:
         now = self._now()
         note = f"## {now:%H:%M:%S}\n\n{_escaped(text).strip()}\n\n".encode()
         with _open_folder(self._workspace, make=True) as folder, _open_file(folder, now.date(), _APPEND) as file:
-            # One write, so that notes of two processes do not run into each other.
-            if os.write(file, note) < len(note):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), _name(now.date()))
+            _write_whole(file, note)
         return f"Noted in {MEMORY_FOLDER}/{_name(now.date())}."
+
+    def _is_writable(self) -> bool:
+        folder = self._workspace / MEMORY_FOLDER
+        if os.path.lexists(folder):
+            return folder.is_dir() and not folder.is_symlink() and os.access(folder, os.W_OK | os.X_OK)
+        return self._workspace.is_dir() and os.access(self._workspace, os.W_OK | os.X_OK)
 
 
 def _name(day: date) -> str:
@@ -147,6 +153,24 @@ def _open_file(folder: int | Path, day: date, flags: int) -> Iterator[int]:
         yield file
     finally:
         os.close(file)
+
+
+def _write_whole(file: int, note: bytes) -> None:
+    """Append *note* on a line of its own, in one write; where the disk takes only a part, take that back."""
+    end = os.lseek(file, 0, os.SEEK_END)
+    if end:
+        os.lseek(file, end - 1, os.SEEK_SET)
+        if os.read(file, 1) != b"\n":
+            note = b"\n" + note
+    # One write, so that notes of two processes do not run into each other.
+    written = os.write(file, note)
+    if written == len(note):
+        return
+    at = os.lseek(file, 0, os.SEEK_CUR)
+    # Where another process has added to it meanwhile, its note stays, and the torn one in front of it.
+    if os.fstat(file).st_size == at:
+        os.ftruncate(file, at - written)
+    raise OSError(errno.ENOSPC, "the disk took only a part of the note")
 
 
 def _read_page(folder: int | Path, day: date) -> str:

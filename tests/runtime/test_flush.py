@@ -1,6 +1,7 @@
 """The flush ahead of a compaction: when it is due, what the model is told, and what comes of failures."""
 
 import asyncio
+import os
 from datetime import UTC, datetime
 
 import attrs
@@ -293,13 +294,25 @@ async def test_a_model_that_never_ends_is_asked_so_often_and_no_more(tmp_path):
     assert "note 3" in noted(tmp_path)
 
 
-async def test_a_workspace_that_takes_no_notes_is_a_reason(tmp_path):
-    """It is told to the model; nothing is raised or made."""
-    missing = await flush(ScriptedModel([calls("x"), "NO_REPLY"]), tmp_path / "missing")
+async def test_a_workspace_that_takes_no_notes_costs_no_request(tmp_path, monkeypatch):
+    """Missing or read-only: the reason says which, and nothing is raised or made."""
+    model = ScriptedModel([])
 
-    assert missing.notes == 0
-    assert missing.reason.startswith("FileNotFoundError: ")
+    missing = await flush(model, tmp_path / "missing")
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    read_only = await flush(model, tmp_path)
+
+    assert missing == FlushResult(notes=0, reason="the workspace is missing")
+    assert read_only == FlushResult(notes=0, reason="the workspace is read-only")
+    assert model.requests == []
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_model_whose_code_is_wrong_raises_nothing_either(tmp_path):
+    """The turn that waits for the flush meets the bug itself, if it is one."""
+    result = await flush(ScriptedModel([RuntimeError("a bug")]), tmp_path)
+
+    assert result == FlushResult(notes=0, reason="RuntimeError: a bug")
 
 
 async def test_a_memory_without_tools_costs_no_request(tmp_path):

@@ -76,10 +76,74 @@ async def test_a_note_is_one_write(memory, facts, monkeypatch):
     assert len(writes) == 1
 
 
+async def test_a_line_that_somebody_left_open_is_ended_first(memory, facts, tmp_path):
+    """A note never runs into what was typed by hand, and every byte of that stays."""
+    page = tmp_path / "memory" / "2026-03-01.md"
+    page.parent.mkdir()
+    page.write_bytes(b"by hand")
+
+    await note(memory, facts, "x")
+
+    assert page.read_bytes() == b"by hand\n## 09:30:00\n\nx\n\n"
+
+
+async def test_a_note_that_the_disk_takes_in_part_is_taken_back(memory, facts, tmp_path, monkeypatch):
+    """What stood there stays, byte by byte, and whoever asked is told."""
+    await note(memory, facts, "first")
+    page = tmp_path / "memory" / "2026-03-01.md"
+    before = page.read_bytes()
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:5]))
+
+    with pytest.raises(OSError, match="only a part of the note"):
+        await note(memory, facts, "second")
+
+    monkeypatch.undo()
+    assert page.read_bytes() == before
+
+
+async def test_another_programs_note_behind_a_torn_one_stays(memory, facts, tmp_path, monkeypatch):
+    """It is worth more than a clean file."""
+    await note(memory, facts, "first")
+    page = tmp_path / "memory" / "2026-03-01.md"
+    before = page.read_bytes()
+    write = os.write
+
+    def torn(file, data):
+        written = write(file, data[:5])
+        with page.open("ab") as other:
+            other.write(b"\ntheirs\n")
+        return written
+
+    monkeypatch.setattr(os, "write", torn)
+
+    with pytest.raises(OSError, match="only a part of the note"):
+        await note(memory, facts, "second")
+
+    monkeypatch.undo()
+    assert page.read_bytes() == before + b"## 09\ntheirs\n"
+
+
+def test_where_nothing_can_be_written_no_tool_is_offered(facts, tmp_path, monkeypatch):
+    """A workspace that is missing, a link or a file for the folder, and a disk that is read-only."""
+    for name in ("linked", "blocked"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "linked" / "memory").symlink_to(tmp_path)
+    (tmp_path / "blocked" / "memory").write_text("a file")
+
+    offered = [NotesMemory(tmp_path / name).tools(facts) for name in ("missing", "linked", "blocked")]
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    offered.append(NotesMemory(tmp_path).tools(facts))
+
+    assert offered == [(), (), (), ()]
+    assert not (tmp_path / "missing").exists()
+
+
 @posix
 @pytest.mark.parametrize("linked", ["folder", "file"])
 async def test_no_link_is_followed(memory, facts, tmp_path, linked):
     """Neither to write where it leads, nor to read from there."""
+    (tool,) = memory.tools(facts)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     target = elsewhere / "2026-03-01.md"
@@ -91,7 +155,7 @@ async def test_no_link_is_followed(memory, facts, tmp_path, linked):
         (tmp_path / "memory" / "2026-03-01.md").symlink_to(target)
 
     with pytest.raises(OSError, match=r"symbolic|directory"):
-        await note(memory, facts, "leak")
+        await tool.call({"text": "leak"})
     with pytest.raises(OSError, match=r"symbolic|directory"):
         await memory.prompt_sections(facts)
 

@@ -14,6 +14,7 @@ from openclaw_ctx import (
     CompactResult,
     ContextOverflowError,
     ContextWindowTooSmallError,
+    EngineFailedError,
     EngineTool,
     Host,
     ModelTimeoutError,
@@ -377,3 +378,27 @@ async def test_notes_of_earlier_days_reach_the_model_and_are_written_before_a_co
         assert "Rex" in session.model.requests[-1].system_prompt
         assert [text for _, text in said(session)].count("NO_REPLY") == 0
     assert "Rex" in next((tmp_path / "memory").glob("*.md")).read_text()
+
+
+async def test_a_compaction_that_takes_too_long_is_given_up(tmp_path):
+    """``timeoutSeconds`` bounds it; the bytes are as they were, and the error says what was too slow."""
+    slow = ScriptedModel([ScriptedAnswer(text="too late", delay_seconds=60.0)] * 9)
+    config = {"agents": {"defaults": {"compaction": {"timeoutSeconds": 0.05}}}}
+    async with talk(tmp_path, [], config=config, summary_model=slow) as session:
+        await fill(session, turns=20, chars=2_000)
+        before = session.transcript.path.read_bytes()
+        with pytest.raises(EngineFailedError):
+            await session.compact(budget=4_000)
+
+        assert session.transcript.path.read_bytes() == before
+
+
+async def test_summaries_are_copied_where_the_configuration_says_so(tmp_path):
+    """``model: "extractive"``: the host's model answers users, and is not asked for a summary."""
+    config = {"agents": {"defaults": {"compaction": {"model": "extractive"}}}}
+    async with talk(tmp_path, [], config=config, summary_model=None) as session:
+        await fill(session, turns=20, chars=2_000)
+        compacted = await session.compact(budget=4_000)
+
+        assert compacted.result.compacted
+        assert session.model.requests == []
