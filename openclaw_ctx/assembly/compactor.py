@@ -1,12 +1,12 @@
 """Makes the context of one session smaller: asks the engine, checks what it answers, writes it, goes on elsewhere."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Final
 
 import attrs
 
+from openclaw_ctx.compaction import off_loop
 from openclaw_ctx.contract import (
     LEGACY_ENGINE_ID,
     AbortSignal,
@@ -24,16 +24,13 @@ from openclaw_ctx.transcript import History, Rotation, Transcript, repair_messag
 
 from .courier import Courier
 from .facts import CallFacts
-from .notices import CompactionNotice
+from .notices import notice_of
 from .wiring import Wiring
 
 __all__ = ["DEFERRED", "Compactor"]
 
 DEFERRED: Final = "deferred to background context-engine maintenance"
 """Why a compaction that was asked for ahead of need was not made; the reference system's words."""
-
-_SMALL: Final = 64
-"""So many messages are counted at once; more of them in a thread, so that other sessions go on."""
 
 
 class Compactor:
@@ -82,7 +79,7 @@ class Compactor:
         boundary, history = transcript.boundary_id, transcript.history
         before = await self._count(history)
         tokens = before if tokens is None else tokens
-        notice = self._notice(trigger, len(history), tokens)
+        notice = notice_of(self._key, transcript, trigger=trigger, messages=len(history), tokens=tokens)
         if serving.info.owns_compaction:
             await self._wiring.notices.tell_before(notice)
         arguments = {
@@ -105,8 +102,7 @@ class Compactor:
         result = answer.value if written else await self._write(answer.value, before, trigger)
         if result.compacted:
             if not written:
-                compacted = attrs.evolve(notice, result=result, compacted_count=self._folded(history))
-                await self._wiring.notices.tell_after(compacted)
+                await self._wiring.notices.tell_after(notice, result, before=history, after=transcript.history)
             if rotate or self._wiring.rotates:
                 self.rotate()
             await self._courier.maintain()
@@ -121,24 +117,8 @@ class Compactor:
             self._courier.follow_rewrite()
         return rotation
 
-    def _notice(self, trigger: str, messages: int, tokens: int) -> CompactionNotice:
-        return CompactionNotice(
-            session_key=self._key,
-            session_id=self._transcript.session_id,
-            session_file=str(self._transcript.path),
-            trigger=trigger,
-            message_count=messages,
-            token_count=tokens,
-        )
-
-    def _folded(self, history: History) -> int:
-        kept = set(self._transcript.history.entry_ids)
-        return sum(entry_id not in kept for entry_id in history.entry_ids)
-
     async def _count(self, messages: Sequence[Message]) -> int:
-        if len(messages) < _SMALL:
-            return self._wiring.count.total(messages)
-        return await asyncio.to_thread(self._wiring.count.total, messages)
+        return await off_loop(len(messages), self._wiring.count.total, messages)
 
     def _check(self, result: CompactResult) -> CompactResult:
         made = result.result

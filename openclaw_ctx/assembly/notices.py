@@ -8,8 +8,9 @@ import attrs
 
 from openclaw_ctx.contract import CompactResult, EntryId, SessionId, SessionKey
 from openclaw_ctx.log import describe_error, get_logger
+from openclaw_ctx.transcript import History, Transcript
 
-__all__ = ["AfterCompaction", "BeforeCompaction", "CompactionNotice", "CompactionNotices"]
+__all__ = ["AfterCompaction", "BeforeCompaction", "CompactionNotice", "CompactionNotices", "notice_of"]
 
 _log = get_logger()
 
@@ -63,9 +64,26 @@ class CompactionNotices:
         """Tell that something is about to be folded."""
         await _tell(self.before, notice, "before_compaction")
 
-    async def tell_after(self, notice: CompactionNotice) -> None:
-        """Tell what was folded."""
-        await _tell(self.after, notice, "after_compaction")
+    async def tell_after(
+        self, notice: CompactionNotice, result: CompactResult, *, before: History, after: History
+    ) -> None:
+        """Tell what was folded, of the context *before*; *notice* is what was told then."""
+        kept = set(after.entry_ids)
+        folded = sum(entry_id not in kept for entry_id in before.entry_ids)
+        made = attrs.evolve(notice, result=result, compacted_count=folded)
+        await _tell(self.after, made, "after_compaction")
+
+
+def notice_of(key: SessionKey, transcript: Transcript, *, trigger: str, messages: int, tokens: int) -> CompactionNotice:
+    """Return what there is to tell of a compaction that is about to be made."""
+    return CompactionNotice(
+        session_key=key,
+        session_id=transcript.session_id,
+        session_file=str(transcript.path),
+        trigger=trigger,
+        message_count=messages,
+        token_count=tokens,
+    )
 
 
 async def _tell(function: BeforeCompaction | None, notice: CompactionNotice, name: str) -> None:

@@ -36,7 +36,7 @@ from openclaw_ctx.tokens import TokenCounter
 from openclaw_ctx.transcript import Transcript
 from openclaw_ctx.transcript import rewrite as rewrite_entries
 
-from .notices import CompactionNotice, CompactionNotices
+from .notices import CompactionNotice, CompactionNotices, notice_of
 
 __all__ = ["BackgroundJob", "HostServices"]
 
@@ -165,16 +165,8 @@ class HostServices:
         notices: list[CompactionNotice] = []
 
         async def before(messages: int, tokens: int) -> None:
-            notices.append(
-                CompactionNotice(
-                    session_key=session_key,
-                    session_id=transcript.session_id,
-                    session_file=str(transcript.path),
-                    trigger=self.triggers.get(session_key, "engine"),
-                    message_count=messages,
-                    token_count=tokens,
-                )
-            )
+            trigger = self.triggers.get(session_key, "engine")
+            notices.append(notice_of(session_key, transcript, trigger=trigger, messages=messages, tokens=tokens))
             await self._notices.tell_before(notices[0])
 
         result = await compact_transcript(
@@ -190,9 +182,7 @@ class HostServices:
             before=before,
         )
         if result.compacted and notices:
-            kept = set(transcript.history.entry_ids)
-            folded = sum(entry_id not in kept for entry_id in history.entry_ids)
-            await self._notices.tell_after(attrs.evolve(notices[0], result=result, compacted_count=folded))
+            await self._notices.tell_after(notices[0], result, before=history, after=transcript.history)
         return result
 
     async def rewrite(

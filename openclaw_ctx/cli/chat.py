@@ -76,7 +76,8 @@ def command(
         problem = "no model is named: give --model, or set agents.defaults.model.primary in the configuration."
         raise click.UsageError(problem)
     address = address_of(asked, loaded.settings, base_url=base_url)
-    slotted = _with_slot(loaded, engine)
+    slotted = loaded if engine is None else loaded.with_engine(engine)
+    slotted = attrs.evolve(slotted, findings=())  # they have been said
     return asyncio.run(
         _chat(slotted, address, key, state_folder(state_dir), context_window=context_window, system=system_prompt)
     )
@@ -104,12 +105,3 @@ async def _chat(
     finally:
         lines.close()
         await model.close()
-
-
-def _with_slot(loaded: LoadedSettings, engine: str | None) -> LoadedSettings:
-    """Return the settings with another engine in the slot, and without findings, which have been said."""
-    settings = loaded.settings
-    if engine is not None:
-        slots = attrs.evolve(settings.plugins.slots, context_engine=engine)
-        settings = attrs.evolve(settings, plugins=attrs.evolve(settings.plugins, slots=slots))
-    return attrs.evolve(loaded, settings=settings, findings=())

@@ -4,6 +4,7 @@ from .native import compact_transcript
 from .planner import plan_cut
 from .policy import KEEP_RECENT_TOKENS, MAX_SUMMARY_CHARS, CompactionPolicy
 from .reasons import SKIP_CODES, is_skip, reason_code
+from .threads import off_loop
 
 __all__ = [
     "KEEP_RECENT_TOKENS",
@@ -12,6 +13,7 @@ __all__ = [
     "CompactionPolicy",
     "compact_transcript",
     "is_skip",
+    "off_loop",
     "plan_cut",
     "reason_code",
 ]

@@ -23,14 +23,14 @@ from openclaw_ctx.contract import (
     Message,
 )
 from openclaw_ctx.log import clean_text, describe_error
-from openclaw_ctx.models import HEADING
+from openclaw_ctx.models import HEADING, obeying
 from openclaw_ctx.transcript import History, Transcript, repair_messages
 
 from .planner import Declined, Preparation, prepare
 from .policy import CompactionPolicy
 from .stored import Facts, facts_of
 from .summarizer import Summarizer
-from .threads import obeying, off_loop
+from .threads import off_loop
 from .writing import SUMMARY_SHARE, Writer, summary_tokens
 
 __all__ = ["compact_transcript"]
@@ -105,7 +105,10 @@ async def compact_transcript(
         ),
     )
     history, boundary = transcript.history, transcript.boundary_id
-    draft = await obeying(abort, _draft(transcript, history, boundary, asked))
+    async with obeying(abort):
+        draft = await _draft(transcript, history, boundary, asked)
+    if abort is not None:
+        abort.raise_if_fired()  # it may have fired when the work was done already
     # From here on nothing is waited for: what is checked is what is written upon.
     return draft if isinstance(draft, CompactResult) else _commit(transcript, history, boundary, draft)
 

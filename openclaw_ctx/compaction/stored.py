@@ -9,17 +9,13 @@ import attrs
 from openclaw_ctx.contract import JSON, AssistantMessage, Message, UserMessage
 from openclaw_ctx.transcript import CUT_OFF
 
-from .extracts import file_operations, files_text, latest_unresolved_request
+from .extracts import MAX_REQUEST_CHARS, file_operations, files_text, latest_unresolved_request
 
 __all__ = ["MAX_REQUEST_CHARS", "TRUNCATED", "Facts", "facts_of", "final_text"]
-
-MAX_REQUEST_CHARS: Final = 800
-"""How much of the user's latest unresolved request is kept; the reference system's."""
 
 TRUNCATED: Final = "\n\n[Compaction summary truncated to fit budget]"
 """Stands where a summary was cut; the reference system's words."""
 
-_REQUEST_CUT: Final = "\n[... latest user request truncated ...]\n"
 _REQUEST_HEADING: Final = "## Latest unresolved user request"
 _TURN_HEADING: Final = "\n\n---\n\n**Turn Context (split turn):**\n\n"
 _FILES_SHARE: Final = 4
@@ -79,7 +75,7 @@ def facts_of(folded: Sequence[Message], context: Sequence[Message], earlier: Fac
     read, modified = file_operations(folded)
     changed = tuple(dict.fromkeys((*earlier.modified, *modified)))
     only_read = tuple(name for name in dict.fromkeys((*earlier.read, *read)) if name not in set(changed))
-    return Facts(read=only_read, modified=changed, request=_shortened_request(_request(folded, context, earlier)))
+    return Facts(read=only_read, modified=changed, request=_request(folded, context, earlier))
 
 
 def _request(folded: Sequence[Message], context: Sequence[Message], earlier: Facts) -> str | None:
@@ -118,13 +114,6 @@ def _cut(text: str, room: int) -> str:
     if len(text) <= room:
         return text
     return text[: room - len(TRUNCATED)] + TRUNCATED if room > len(TRUNCATED) else text[: max(0, room)]
-
-
-def _shortened_request(request: str | None) -> str | None:
-    if request is None or len(request) <= MAX_REQUEST_CHARS:
-        return request
-    room = MAX_REQUEST_CHARS - len(_REQUEST_CUT)
-    return request[: room // 2] + _REQUEST_CUT + request[-(room - room // 2) :]
 
 
 def _names(value: JSON) -> tuple[str, ...]:

@@ -61,6 +61,12 @@ class LoadedSettings:
     exists: bool = False
     findings: tuple[str, ...] = ()
 
+    def with_engine(self, engine: str) -> "LoadedSettings":
+        """Return the same with *engine* in the slot."""
+        plugins = self.settings.plugins
+        slotted = attrs.evolve(plugins, slots=attrs.evolve(plugins.slots, context_engine=engine))
+        return attrs.evolve(self, settings=attrs.evolve(self.settings, plugins=slotted))
+
 
 def settings_from(
     data: Mapping[str, Any], *, source: str = "<dict>", environ: Mapping[str, str] | None = None

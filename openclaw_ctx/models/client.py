@@ -7,7 +7,7 @@ nothing twice. What a failure means is told by the class of the ``ModelError``.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Protocol, Self, TypeAlias
 
 import attrs
@@ -218,12 +218,16 @@ def as_complete(model: Model, *, name: str | None = None, max_tokens: int | None
     return complete
 
 
-async def whole_answer(events: AsyncGenerator[ModelEvent]) -> ModelAnswer:
-    """Return what the last event of a stream holds, and close the stream."""
+async def whole_answer(
+    events: AsyncGenerator[ModelEvent], *, tell: Callable[[ModelEvent], None] | None = None
+) -> ModelAnswer:
+    """Return what the last event of a stream holds, and close the stream; *tell* is told of the events before it."""
     async with contextlib.aclosing(events):
         async for event in events:
             if isinstance(event, AnswerEnded):
                 return event.answer
+            if tell is not None:
+                tell(event)
     problem = "the model's stream ended without an AnswerEnded, which is a bug of the model's"
     raise RuntimeError(problem)
 

@@ -97,7 +97,7 @@ async def _run(
     watch = _Watch()
     began = time.perf_counter()
     with _temporary_folder(above) as folder:
-        slotted = _with_slot(settings, engine)
+        slotted = attrs.evolve(settings.with_engine(engine), findings=())
         opening = Host.open(slotted, state_dir=folder, registry=registry, observe=watch.saw)
         async with opening as host, host.session("replay") as target:
             player = _Player(target, watch, budget)
@@ -120,13 +120,6 @@ async def _run(
 
 def _temporary_folder(above: str | None) -> "tempfile.TemporaryDirectory[str]":
     return tempfile.TemporaryDirectory(prefix="openclaw-ctx-replay-", dir=above, ignore_cleanup_errors=True)
-
-
-def _with_slot(loaded: LoadedSettings, engine: str) -> LoadedSettings:
-    plugins = attrs.evolve(
-        loaded.settings.plugins, slots=attrs.evolve(loaded.settings.plugins.slots, context_engine=engine)
-    )
-    return attrs.evolve(loaded, settings=attrs.evolve(loaded.settings, plugins=plugins), findings=())
 
 
 def _why(substitution: str, loaded: LoadedSettings, registry: Registry) -> str:

@@ -25,7 +25,6 @@ class TurnPolicy:
         compaction_enabled: Whether the host compacts by itself before the window is full; overflow is always mended.
         reserve_tokens: What the answer may take of the window.
         reserve_tokens_floor: The least that is reserved where the window is large enough; 0: none.
-        context_tokens: The most that a window is taken for, whatever the model has.
         tool_result_max_chars: The most characters of one tool result; by default what the window allows.
         mid_turn_precheck: Whether a prompt is looked at again after each tool result.
         max_transcript_bytes: A transcript of this size is compacted before a turn; ``None``: none is too large.
@@ -35,7 +34,6 @@ class TurnPolicy:
     compaction_enabled: bool = True
     reserve_tokens: int = 16_384
     reserve_tokens_floor: int = 20_000
-    context_tokens: int | None = None
     tool_result_max_chars: int | None = None
     mid_turn_precheck: bool = False
     max_transcript_bytes: int | None = None

@@ -10,7 +10,6 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
 from typing import Final
 
 import attrs
@@ -36,9 +35,11 @@ from openclaw_ctx.models import (
     AnswerEnded,
     Model,
     ModelAnswer,
+    ModelEvent,
     ModelRequest,
     TextDelta,
     obeying,
+    whole_answer,
 )
 
 from .answers import Prompt, TurnResult
@@ -361,22 +362,17 @@ class Turn:
             tools=request.tools.schemas,
             max_tokens=request.max_tokens,
         )
-        answer: ModelAnswer | None = None
-        async with aclosing(request.model.stream(asked, abort=request.abort)) as events:
-            async for event in events:
-                if isinstance(event, AnswerEnded):
-                    answer = event.answer
-                    break
-                if isinstance(event, TextDelta):
-                    self._partial.append(event.text)
-                self._tell(event)
-        if answer is None:
-            problem = "the model's stream ended without an AnswerEnded, which is a bug of the model's"
-            raise RuntimeError(problem)
+        answer = await whole_answer(request.model.stream(asked, abort=request.abort), tell=self._hear)
         self._partial.clear()
         self._standing.last_touch = self._now()
         self._seat.note_answer(answer)
         return answer
+
+    def _hear(self, event: ModelEvent) -> None:
+        if isinstance(event, TextDelta):
+            self._partial.append(event.text)
+        if not isinstance(event, AnswerEnded):  # which is the answer, and no news of it
+            self._tell(event)
 
     async def _wait(self, error: ModelError, retries: int) -> int:
         """Wait before the model is asked again; return how often it has been now. Raises *error* when it is enough."""

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from openclaw_ctx.contract import JSON, AssistantMessage, CompactionSummaryMessage, Message
+from openclaw_ctx.transcript import CUT_OFF
 
 __all__ = ["context_tokens"]
 
-_CUT_OFF: Final = frozenset({"aborted", "error"})
 _CLI: Final = "cli"
 _TOTALS: Final = ("totalTokens", "total_tokens", "totalTokenCount", "total")
 # What adds up to a prompt. Counts of what is part of another one (``cached_tokens`` and its like) are not here.
@@ -53,7 +53,7 @@ def context_tokens(
     for message in reversed(messages):
         if isinstance(message, CompactionSummaryMessage):
             barred = True
-        elif isinstance(message, AssistantMessage) and not barred and message.stop_reason not in _CUT_OFF:
+        elif isinstance(message, AssistantMessage) and not barred and message.stop_reason not in CUT_OFF:
             used = _used(message.usage)
             if used and (current is None or current(message)):
                 return used + tokens
