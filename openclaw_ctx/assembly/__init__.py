@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = open_door(
         ".opening": ("Opening",),
         ".places": ("BuiltinEngines", "quarantine_folder", "sessions_folder", "state_folder"),
         ".policy": ("policy_from",),
+        ".reaching": ("address_of",),
         ".services": ("BackgroundJob",),
         ".session": ("Session",),
     },

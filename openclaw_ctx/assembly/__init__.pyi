@@ -21,6 +21,9 @@ from .places import (
 from .policy import (
     policy_from,
 )
+from .reaching import (
+    address_of,
+)
 from .services import (
     BackgroundJob,
 )
@@ -38,6 +41,7 @@ __all__ = [
     "Host",
     "Opening",
     "Session",
+    "address_of",
     "counter_from",
     "policy_from",
     "quarantine_folder",

@@ -49,6 +49,7 @@ from .notices import AfterCompaction, BeforeCompaction, CompactionNotices
 from .opening import Opening, open_transcript
 from .places import BuiltinEngines, quarantine_folder, sessions_folder, state_folder
 from .policy import compaction_from, deadlines_from, flush_from, memory_from, policy_from, turns_from, windows_from
+from .reaching import connect_summariser
 from .services import BackgroundJob, HostServices
 from .session import Session
 from .wiring import Wiring
@@ -85,6 +86,7 @@ class Host:
         registry: Registry,
         model: AnyModel | None,
         summary_model: AnyModel | None,
+        connected: Model | None,
         context_window: int | None,
         memory: Memory | None,
         before_compaction: BeforeCompaction | None,
@@ -108,6 +110,7 @@ class Host:
         self._count = counter_from(settings)
         self._policy = policy_from(settings)
         self._closed = False
+        self._connected = connected
         self._mirror = QuarantineMirror(quarantine_folder(state_dir))
         registry.quarantine.attach(self._mirror)
         self._guard = Guard(
@@ -124,6 +127,7 @@ class Host:
         )
         notices = CompactionNotices(before=before_compaction, after=after_compaction)
         window_of = windows_from(settings)
+        summary_model = connected if summary_model is None else summary_model
         copies = settings.agents.defaults.compaction.model == "extractive" and summary_model is None
         summariser = asked_model if summary_model is None else summary_model
         window = window_of(
@@ -136,7 +140,7 @@ class Host:
             count=self._count,
             complete=complete,
             summarize=None if copies else _both(summary_model)[1] or complete,
-            compaction=compaction_from(settings, window, self.workspace_dir),
+            compaction=compaction_from(settings, window, self.workspace_dir, summariser=summariser),
             notices=notices,
             ended=self._guard.note_job,
             rewritten=lambda key: self._sessions[key].follow_rewrite(),
@@ -198,8 +202,9 @@ class Host:
             registry: Another registry than the process's own.
             model: Answers users in :meth:`Session.run`, engines in ``services.complete``, and
                 summarises. A function that completes does the latter two. It stays yours to close.
-            summary_model: Summarises in its place; without either, summaries are copied from
-                the conversation, and no model is asked.
+            summary_model: Summarises in its place, and in that of the model which the configuration
+                names for it; without any of them, summaries are copied from the conversation, and
+                no model is asked.
             context_window: Tokens that *model* takes; by default what the configuration says of
                 it, else 200,000.
             memory: Instead of what ``plugins.slots.memory`` names.
@@ -214,8 +219,9 @@ class Host:
         """
 
         async def opened() -> "Host":
+            loaded = _loaded(config)
             return cls(
-                _loaded(config),
+                loaded,
                 descriptor=host or HostDescriptor.embedded(),
                 state_dir=state_folder(state_dir),
                 store=store,
@@ -223,6 +229,7 @@ class Host:
                 registry=with_builtins(registry or default_registry()),
                 model=model,
                 summary_model=summary_model,
+                connected=None if summary_model is not None else await connect_summariser(loaded),
                 context_window=context_window,
                 memory=memory,
                 before_compaction=before_compaction,
@@ -288,6 +295,8 @@ class Host:
                 await session.close()
             self._registry.quarantine.detach(self._mirror)
             self.store.close()
+            if self._connected is not None:
+                await self._connected.close()
 
     async def _open_session(self, key: SessionKey) -> Session:
         if self._closed:

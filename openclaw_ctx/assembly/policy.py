@@ -72,10 +72,11 @@ def turns_from(settings: Settings) -> TurnPolicy:
     )
 
 
-def compaction_from(settings: Settings, window: Window, workspace_dir: Path) -> CompactionPolicy:
-    """Return how the host compacts, for a model with *window*."""
+def compaction_from(settings: Settings, window: Window, workspace_dir: Path, *, summariser: object) -> CompactionPolicy:
+    """Return how the host compacts, for a summariser with *window*."""
     said = settings.agents.defaults.compaction
     guard = said.quality_guard
+    entry = settings.models.find(getattr(summariser, "provider", None), getattr(summariser, "model", None))
     audits = said.mode == "safeguard" if guard.enabled is None else guard.enabled
     return CompactionPolicy(
         keep_recent_tokens=said.keep_recent_tokens,
@@ -89,6 +90,7 @@ def compaction_from(settings: Settings, window: Window, workspace_dir: Path) -> 
         custom_instructions=said.custom_instructions,
         workspace_rules=workspace_rules(workspace_dir, said.post_compaction_sections),
         context_window=window.tokens,
+        max_output_tokens=None if entry is None else entry.max_tokens,
     )
 
 
@@ -123,11 +125,8 @@ def windows_from(settings: Settings) -> WindowOf:
     def window_of(provider: str | None, model: str | None, said: int | None) -> Window:
         if said is not None:
             return resolve_window(model_window=said, source="argument", cap=cap)
-        configured = None
-        of_provider = settings.models.providers.get(provider or "")
-        for one in of_provider.models if of_provider is not None else ():
-            if one.id == model:
-                configured = one.context_tokens or one.context_window
+        entry = settings.models.find(provider, model)
+        configured = None if entry is None else entry.context_tokens or entry.context_window
         if configured is not None:
             return resolve_window(model_window=configured, source="modelsConfig", cap=cap)
         return resolve_window(model_window=None, source="default", cap=cap)

@@ -7,15 +7,15 @@ from typing import Final
 import attrs
 import click
 
-from openclaw_ctx.assembly import Host, state_folder
+from openclaw_ctx.assembly import Host, address_of, state_folder
 from openclaw_ctx.config import LoadedSettings, load_settings
 from openclaw_ctx.log import configure_console
-from openclaw_ctx.models import ModelAddress
+from openclaw_ctx.models import Model, connect_model
 
 from .chat_lines import Lines
 from .chat_loop import Chat
 from .options import TOKENS, config_option, engine_id, state_option
-from .reaching import address_of, reach_model
+from .reaching import reaching
 from .speech import warn
 
 __all__ = ["command"]
@@ -75,31 +75,36 @@ def command(
     if asked is None:
         problem = "no model is named: give --model, or set agents.defaults.model.primary in the configuration."
         raise click.UsageError(problem)
-    address = address_of(asked, loaded.settings, base_url=base_url)
     slotted = loaded if engine is None else loaded.with_engine(engine)
     slotted = attrs.evolve(slotted, findings=())  # they have been said
+    with reaching():
+        address = address_of(asked, loaded.settings, base_url=base_url)
+        model = connect_model(address)
     return asyncio.run(
-        _chat(slotted, address, key, state_folder(state_dir), context_window=context_window, system=system_prompt)
-    )
+        _chat(
+            slotted, model, key, state_folder(state_dir),
+            context_window=context_window, max_tokens=address.max_tokens, system=system_prompt,
+        )
+    )  # fmt: skip
 
 
 async def _chat(
     loaded: LoadedSettings,
-    address: ModelAddress,
+    model: Model,
     key: str,
     state: Path,
     *,
     context_window: int | None,
+    max_tokens: int | None,
     system: str | None,
 ) -> int:
     lines = Lines()
-    model = reach_model(address)
     try:
         opening = Host.open(loaded, state_dir=state, model=model, context_window=context_window)
         async with opening as host:
             chat = Chat(
                 host, await host.session(key), lines,
-                settings=loaded.settings, system_prompt=system, max_tokens=address.max_tokens,
+                settings=loaded.settings, system_prompt=system, max_tokens=max_tokens,
             )  # fmt: skip
             return await chat.run()
     finally:

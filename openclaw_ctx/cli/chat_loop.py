@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from openclaw_ctx.assembly import Host, Session, counter_from
+from openclaw_ctx.compaction import MAX_FOCUS_CHARS
 from openclaw_ctx.config import Settings
 from openclaw_ctx.contract import AbortSignal, SessionKey
 from openclaw_ctx.errors import AbortError, OpenClawCtxError, SessionNotFoundError
@@ -19,7 +20,7 @@ from openclaw_ctx.tokens import estimate_text
 
 from .chat_lines import Lines
 from .chat_screen import Screen, context_rows
-from .compacting import LONGEST_FOCUS, told
+from .compacting import told
 from .speech import clean_text, complain, say
 
 __all__ = ["Chat"]
@@ -150,8 +151,8 @@ class Chat:
     # -- commands ---------------------------------------------------------------------------------
 
     async def _compact(self, focus: str) -> None:
-        if len(focus) > LONGEST_FOCUS:
-            complain(f"a focus has at most {LONGEST_FOCUS} characters, and this has {len(focus):,}.")
+        if len(focus) > MAX_FOCUS_CHARS:
+            complain(f"a focus has at most {MAX_FOCUS_CHARS} characters, and this has {len(focus):,}.")
             return
         session = self._session
         done = await self._stoppable(lambda abort: session.compact(focus=focus or None, abort=abort))

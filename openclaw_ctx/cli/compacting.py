@@ -1,15 +1,10 @@
-"""How a compaction that a person asks for is asked for, and what is said of it."""
-
-from typing import Final
+"""What is said of a compaction that a person asked for."""
 
 from openclaw_ctx.runtime import CompactedContext
 
 from .speech import clean_text
 
-__all__ = ["LONGEST_FOCUS", "told"]
-
-LONGEST_FOCUS: Final = 800
-"""Code points of a focus; the reference system's bound."""
+__all__ = ["told"]
 
 
 def told(done: CompactedContext) -> str:

@@ -87,3 +87,8 @@ class ModelsSettings(Section):
     providers: Mapping[str, ProviderSettings] = declare(
         "providers", "Providers, by the first part of a model's name.", default=EMPTY, converter=_providers
     )
+
+    def find(self, provider: str | None, model: str | None) -> ProviderModelSettings | None:
+        """Return what is said of a model, by the provider's id and the provider's name of it."""
+        said = self.providers.get(provider or "")
+        return next((one for one in said.models if one.id == model), None) if said is not None else None

@@ -14,7 +14,7 @@ import pytest
 
 from openclaw_ctx.assembly import sessions_folder
 from openclaw_ctx.cli.chat_screen import context_rows, plain
-from openclaw_ctx.cli.compacting import LONGEST_FOCUS
+from openclaw_ctx.compaction import MAX_FOCUS_CHARS
 from openclaw_ctx.contract import (
     AssistantMessage,
     CompactionSummaryMessage,
@@ -232,7 +232,7 @@ async def test_compact_says_what_it_came_to_and_the_chat_goes_on(chat: Chat, pro
     """Also where there is nothing to compact; a focus that is too long is refused."""
     provider.will(_answer("Four."), _answer("Eight."))
 
-    done = await chat("Two and two?", "/compact", f"/compact {'x' * (LONGEST_FOCUS + 1)}", "Twice that?")
+    done = await chat("Two and two?", "/compact", f"/compact {'x' * (MAX_FOCUS_CHARS + 1)}", "Twice that?")
 
     said = done.stdout.splitlines()
     assert (done.returncode, said[0], said[-1]) == (0, "Four.", "Eight.")
@@ -378,4 +378,4 @@ def test_the_table_of_the_context_counts_every_message_once():
 
 def test_a_focus_is_as_long_as_the_reference_systems():
     """800 code points."""
-    assert LONGEST_FOCUS == 800
+    assert MAX_FOCUS_CHARS == 800

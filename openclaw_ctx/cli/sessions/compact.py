@@ -8,15 +8,16 @@ from typing import Final
 import attrs
 import click
 
-from openclaw_ctx.assembly import Host, state_folder
-from openclaw_ctx.cli.compacting import LONGEST_FOCUS, told
+from openclaw_ctx.assembly import Host, address_of, state_folder
+from openclaw_ctx.cli.compacting import told
 from openclaw_ctx.cli.options import TOKENS, config_option, json_option, state_option
-from openclaw_ctx.cli.reaching import address_of, reach_model
+from openclaw_ctx.cli.reaching import reaching
 from openclaw_ctx.cli.speech import clean_text, say, say_json, warn
+from openclaw_ctx.compaction import MAX_FOCUS_CHARS
 from openclaw_ctx.config import LoadedSettings, load_settings
 from openclaw_ctx.contract import SessionKey
 from openclaw_ctx.log import configure_console
-from openclaw_ctx.models import Model
+from openclaw_ctx.models import Model, connect_model
 from openclaw_ctx.runtime import CompactedContext
 
 from .sources import means_file, store_in
@@ -27,19 +28,19 @@ _EXIT_FAILED: Final = 1
 
 
 def _focus(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    if value is not None and len(value) > LONGEST_FOCUS:
-        problem = f"a focus has at most {LONGEST_FOCUS} characters, and this has {len(value):,}."
+    if value is not None and len(value) > MAX_FOCUS_CHARS:
+        problem = f"a focus has at most {MAX_FOCUS_CHARS} characters, and this has {len(value):,}."
         raise click.BadParameter(problem)
     return value
 
 
 @click.command("compact")
 @click.argument("name", metavar="KEY|FILE")
-@click.option("--focus", callback=_focus, help=f"What the summary should keep, in at most {LONGEST_FOCUS} characters.")
+@click.option("--focus", callback=_focus, help=f"What the summary should keep, at most {MAX_FOCUS_CHARS} characters.")
 @click.option("--budget", type=TOKENS, help="Tokens that a prompt may cost, such as 8000 or 8k.")
 @click.option(
     "--model", "model_name", metavar="PROVIDER/MODEL",
-    help="Who summarises. [default: nobody; the summary is copied from the conversation]",
+    help="Who summarises. [default: the configuration's agents.defaults.compaction.model, else nobody]",
 )  # fmt: skip
 @json_option
 @config_option
@@ -72,8 +73,8 @@ def command(
     loaded = load_settings(config_path)
     findings = warn(loaded.findings)
     key = _key_of(name, state_dir)
-    address = None if model_name is None else address_of(model_name, loaded.settings)
-    model = None if address is None else reach_model(address)
+    with reaching():
+        model = None if model_name is None else connect_model(address_of(model_name, loaded.settings))
     opened = attrs.evolve(loaded, findings=())  # they have been said
     done = asyncio.run(_compacted(opened, key, model, state_folder(state_dir), budget=budget, focus=focus))
     _tell(key, done, findings, as_json=as_json)
@@ -102,7 +103,9 @@ async def _compacted(
     focus: str | None,
 ) -> CompactedContext:
     try:
-        async with Host.open(loaded, state_dir=state, model=model) as host, host.session(key) as session:
+        # As both: an engine asks it, too, and it goes before whom the configuration names.
+        opening = Host.open(loaded, state_dir=state, model=model, summary_model=model)
+        async with opening as host, host.session(key) as session:
             return await session.compact(budget=budget, focus=focus)
     finally:
         if model is not None:
