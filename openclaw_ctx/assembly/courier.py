@@ -36,6 +36,7 @@ _log = get_logger()
 
 _SLICE_MESSAGES: Final = 500
 _LEAST_SECONDS: Final = 0.05
+_TIME_IS_UP: Final = "deadlines.turnEnd is used up"
 
 
 class Courier:
@@ -107,8 +108,8 @@ class Courier:
         turn = self._untold(serving, size)
         met, self._met = self._met, None
         if _advances_durably(serving):
-            taken, failed = await self._commit(serving, turn, until=until)
-            self._met = None if failed else met
+            taken, untold = await self._commit(serving, turn, until=until)
+            self._met = None if untold else met
             return taken
         if "after_turn" in serving.implemented:
             messages, before = self._with_turn(turn)
@@ -144,7 +145,7 @@ class Courier:
             return None
         if _is_up(until):
             # Handing over has used the time: a call that must fail would bar an engine for nothing.
-            _log.warning("maintenance.skipped", session=self._key, reason="deadlines.turnEnd is used up")
+            _log.warning("maintenance.skipped", session=self._key, reason=_TIME_IS_UP)
             return None
         arguments = {**self._facts.file(), **self._facts.run(ended=True, deferred=deferred)}
         answer = await self._guard.call("maintain", arguments, seconds=_remaining(until), abort=abort)
@@ -206,8 +207,8 @@ class Courier:
     async def _hand_over(self, serving: Serving, messages: Sequence[Message]) -> int:
         """Tell the engine of past messages, in slices that each have a deadline; return how many it took."""
         if _advances_durably(serving):
-            _, failed = await self._commit(serving, messages, until=None)
-            return 0 if failed else len(messages)
+            _, untold = await self._commit(serving, messages, until=None)
+            return 0 if untold else len(messages)
         for start in range(0, len(messages), _SLICE_MESSAGES):
             part = messages[start : start + _SLICE_MESSAGES]
             taken = await self._ingest(part, is_heartbeat=False, until=None)
@@ -227,11 +228,11 @@ class Courier:
         for index, message in enumerate(messages):
             if until is not None and _is_up(until):
                 self._met = None  # the rest is told as missed
-                self._log_stop(index, len(messages), "deadlines.turnEnd is used up")
+                self._log_stop("ingest", index, len(messages), _TIME_IS_UP)
                 return index
             answer = await self._guard.call("ingest", {**base, "message": message}, seconds=_remaining(until))
             if answer.serving.substitution is not None:
-                self._log_stop(index, len(messages), answer.serving.substitution)
+                self._log_stop("ingest", index, len(messages), answer.serving.substitution)
                 return index
         return len(messages)
 
@@ -242,10 +243,13 @@ class Courier:
         What stands behind the last of them stays untold: it may become a turn yet.
 
         Returns:
-            How many messages were committed, and whether the engine failed.
+            How many messages were committed, and whether some stay that have to be: it failed, or the time is up.
         """
         taken = 0
         for start, stop in accepted_turns(messages):
+            if until is not None and _is_up(until):
+                self._log_stop("commit_turn", taken, len(messages), _TIME_IS_UP)
+                return taken, True
             turn = messages[start:stop]
             first, last = turn[0].entry_id, turn[-1].entry_id
             arguments = {
@@ -261,9 +265,9 @@ class Courier:
             taken += len(turn)
         return taken, False
 
-    def _log_stop(self, index: int, total: int, reason: str) -> None:
+    def _log_stop(self, operation: str, index: int, total: int, reason: str) -> None:
         _log.warning(
-            "handover.stopped", session=self._key, operation="ingest", message=index + 1, messages=total, reason=reason
+            "handover.stopped", session=self._key, operation=operation, message=index + 1, messages=total, reason=reason
         )
 
     def _with_turn(self, turn: Sequence[Message]) -> tuple[Sequence[Message], int]:
