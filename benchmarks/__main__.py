@@ -18,7 +18,21 @@ from .measure import Options, Row, allowed_cores, as_table, conditions, file_sys
 
 ROOT = Path(__file__).resolve().parent.parent
 _NOT_BENCHMARKS = frozenset(
-    {"__main__", "history", "measure", "newest", "other_stores", "sessions_on_disk", "turns", "whole_sessions"}
+    {
+        "__main__",
+        "history",
+        "langgraph_turns",
+        "loop_gaps",
+        "many_sessions",
+        "measure",
+        "newest",
+        "other_stores",
+        "own_time",
+        "sessions_on_disk",
+        "turns",
+        "whole_sessions",
+        "window_engine",
+    }
 )
 
 

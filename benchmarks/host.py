@@ -1,7 +1,6 @@
 """The host's speed: a guarded call, a prompt, an append, an opening, the command's start."""
 
 import contextlib
-import importlib
 import itertools
 import json
 import os
@@ -49,10 +48,10 @@ from .measure import (
 )
 from .sessions_on_disk import session_path, write_transcript
 from .transcript import opening
+from .window_engine import window_host
 
 __all__ = ["rows"]
 
-ROOT = Path(__file__).resolve().parent.parent
 BUDGET = 8_000
 _KEY = "conversation"
 
@@ -181,7 +180,7 @@ async def _prompts(options: Options, sizes: _Sizes) -> AsyncIterator[Row]:
     note = "" if langchain is not None else NOT_INSTALLED
     trims: dict[str, Sample] = {} if langchain is None else {"peer": _trimming(langchain, sizes)}
 
-    async with _window_host(folder) as host:
+    async with window_host(folder) as host:
         sessions = {size: await host.session(str(size)) for size in (sizes.short, sizes.middle, sizes.long)}
         turns = {size: _turns(session, size) for size, session in sessions.items()}
         took = await in_turn({"ours": turns[sizes.middle], **trims}, rounds=sizes.rounds)
@@ -258,7 +257,7 @@ def _turns(session: Session, size: int) -> Sample:
 
 def _first_prompt(folder: Path, size: int) -> Sample:
     async def sample() -> float:
-        async with _window_host(folder) as host, host.session(str(size)) as session:
+        async with window_host(folder) as host, host.session(str(size)) as session:
             began = time.perf_counter()
             prompt = await session.assemble(budget=BUDGET)
             seconds = seconds_each(began)
@@ -266,18 +265,6 @@ def _first_prompt(folder: Path, size: int) -> Sample:
             return seconds
 
     return sample
-
-
-def _window_host(folder: Path) -> Any:
-    with contextlib.suppress(ValueError):
-        sys.path.remove(str(ROOT / "plugins" / "openclaw-ctx-window"))
-    sys.path.insert(0, str(ROOT / "plugins" / "openclaw-ctx-window"))  # the plugin of this tree, installed or not
-    window = importlib.import_module("openclaw_ctx_window")
-
-    registry = Registry()
-    registry.register("window", window.WindowEngine, owner=PUBLIC_OWNER)
-    config = {"plugins": {"slots": {"contextEngine": "window"}}}
-    return Host.open(config, state_dir=folder, registry=registry, engine_path=())
 
 
 # -- stores ---------------------------------------------------------------------------------------

@@ -38,7 +38,16 @@ __all__ = [
 ]
 
 NOT_INSTALLED = "not installed: pip install -r benchmarks/requirements.txt"
-PEERS = ("langchain-core", "openai-agents", "pluggy", "attrs", "msgspec")
+PEERS = (
+    "langchain",
+    "langchain-core",
+    "langgraph",
+    "langgraph-checkpoint-sqlite",
+    "openai-agents",
+    "pluggy",
+    "attrs",
+    "msgspec",
+)
 
 Sample = Callable[[], Awaitable[float]]
 """Does the work once or many times, and answers the seconds that one took."""
