@@ -4,6 +4,8 @@ from typing import Final
 
 import attrs
 
+from openclaw_ctx.contract import EntryId
+
 from .loop_guard import LoopGuard
 from .prompt import PromptPipeline
 from .pruning import PruningPolicy
@@ -54,6 +56,8 @@ class Standing:
         share: What of a budget may be used, where the provider counts more than the host.
         waits_above: Tokens from which on compacting is worth another try; 0: any.
         budget: What a prompt may cost, as of the last turn.
+        measured: The last answer, and the compaction, if any, behind which it was given: its usage tells how full the
+            context is. ``None`` where this process has heard none.
         flushed_behind: The compaction, if any, behind which memory was flushed; ``None``: it never was.
     """
 
@@ -64,6 +68,7 @@ class Standing:
     share: float = 1.0
     waits_above: int = 0
     budget: int | None = None
+    measured: tuple[EntryId | None, EntryId | None] | None = None
     flushed_behind: tuple[str | None] | None = None
 
     def note_vain(self, tokens: int) -> None:

@@ -169,6 +169,7 @@ class Turn:
             answer, prompt = await self._round(first=number == 1)
             message = self._append(answer.message)
             assert isinstance(message, AssistantMessage)  # noqa: S101 -- it was appended as one
+            self._standing.measured = (message.entry_id, self._seat.transcript.boundary_id)
             if not message.tool_calls or message.stop_reason in {"error", "aborted", "length"}:
                 self._tell(TurnAnswered(message=message))
                 return TurnResult(
@@ -246,7 +247,7 @@ class Turn:
         """Compact before the window is full, once a round; return whether to assemble anew."""
         if self._vain or not self._policy.compaction_enabled:
             return False
-        tokens = max(prompt.estimated_tokens, context_tokens(prompt.messages, count=self._count))
+        tokens = max(prompt.estimated_tokens, self._count_prompt(prompt.messages))
         flush = self._request.flush
         if flush is not None:
             await flush.run_if_due(
@@ -266,6 +267,19 @@ class Turn:
         compacted = await self._recovery.ahead(budget=self._budget, tokens=tokens)
         self._vain = not compacted
         return compacted
+
+    def _count_prompt(self, messages: Sequence[Message]) -> int:
+        """Return what *messages* fill by the last answer's usage; none from before a compaction."""
+        transcript = self._seat.transcript
+        boundary = transcript.boundary_id
+
+        def is_current(answer: AssistantMessage) -> bool:
+            if self._standing.measured == (answer.entry_id, boundary):
+                return True
+            return answer.entry_id is not None and answer.entry_id in transcript.record(after=boundary).entry_ids
+
+        # Where no compaction is on record, a summary that opens the prompt is an engine's own.
+        return context_tokens(messages, count=self._count, current=None if boundary is None else is_current)
 
     async def _heed_bytes(self) -> None:
         """Compact a transcript that has grown too large, whatever began the turn."""
