@@ -1,29 +1,42 @@
 """``openclaw-ctx replay``: what an engine would have made of a recorded session."""
 
-import asyncio
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from openclaw_ctx.assembly import state_folder
-from openclaw_ctx.config import load_settings
+from openclaw_ctx.assembly import address_of, state_folder
+from openclaw_ctx.config import LoadedSettings, load_settings
 from openclaw_ctx.contract import LEGACY_ENGINE_ID
 from openclaw_ctx.errors import OpenClawCtxError, TranscriptError, UnknownFormatError
 from openclaw_ctx.log import clean_text, configure_console
-from openclaw_ctx.replay import REPORT_MARK, Replay, render, render_report, replay_session
+from openclaw_ctx.models import ModelAddress, connect_model
+from openclaw_ctx.replay import (
+    EXTRACTIVE,
+    LEAST_BUDGET,
+    REPORT_MARK,
+    SCRIPTED,
+    Replay,
+    Summaries,
+    render,
+    render_report,
+    replay_session,
+)
 from openclaw_ctx.replay import Progress as Report
 from openclaw_ctx.replay import as_json as data_of
 from openclaw_ctx.transcript import replace_file
-from openclaw_ctx.transcript.importers import FORMATS, import_session
+from openclaw_ctx.transcript.importers import FORMATS, ImportedSession, import_session
 
+from .ending import run_to_an_end
 from .formats import check_format
 from .options import TOKENS, config_option, engine_id, json_option, state_option
+from .reaching import reaching
 from .speech import complain, say, say_json, warn
 
 __all__ = ["command"]
@@ -44,6 +57,11 @@ _EXIT_NO_SESSION = 3
     help=f"Tokens a prompt may cost, such as 8000 or 8k; several are compared. [default: {_DEFAULT_BUDGET}]",
 )  # fmt: skip
 @click.option(
+    "--model", "model_name", metavar="NAME",
+    help="Run the turns, with the recorded answers; compactions are summarised by NAME: scripted (fixed words), "
+    "extractive (copied lines), or a real model, as provider/model. [default: no turn is run, only prompts are made]",
+)  # fmt: skip
+@click.option(
     "--format", "format_", default="auto", metavar="NAME",
     help=f"Format of the files: auto, {', '.join(sorted(FORMATS))}, or one that a plugin adds. [default: auto]",
 )  # fmt: skip
@@ -57,6 +75,7 @@ def command(
     files: Sequence[Path],
     engines: Sequence[str],
     budgets: Sequence[int],
+    model_name: str | None,
     format_: str,
     report: Path | None,
     rows: bool,  # noqa: FBT001 -- click passes by name
@@ -78,6 +97,7 @@ def command(
       openclaw-ctx replay session.jsonl
       openclaw-ctx replay session.jsonl -e legacy -e window -b 8000 -b 32000
       openclaw-ctx replay *.jsonl -e window -b 8000 --report out.html
+      openclaw-ctx replay session.jsonl -b 16k --model extractive --rows
 
     Exit codes: 0 all files were replayed, 1 a file could not be read or its
     replay failed, 2 usage or configuration, 3 a file is no session that is
@@ -91,6 +111,10 @@ def command(
     findings = warn(loaded.findings)
     asked = tuple(dict.fromkeys(engines)) or (loaded.settings.plugins.slots.context_engine or LEGACY_ENGINE_ID,)
     within = tuple(dict.fromkeys(budgets)) or (_DEFAULT_BUDGET,)
+    if model_name is not None and min(within) < LEAST_BUDGET:
+        problem = f"a turn needs a budget of {LEAST_BUDGET:,} tokens at least, and {min(within):,} is less."
+        raise click.BadParameter(problem, param_hint="--budget")
+    summariser = _summariser(model_name, loaded)
     replays: list[Replay] = []
     problems: list[tuple[int, str]] = []
     listed = False
@@ -99,10 +123,9 @@ def command(
             session = import_session(path, format_)
             with _progress(path.name, len(asked) * len(within), quiet=as_json) as progress:
                 replays.append(
-                    asyncio.run(
-                        replay_session(
-                            session,
-                            source=path.name,
+                    run_to_an_end(
+                        _replayed(
+                            session, path.name, summariser,
                             settings=loaded,
                             engines=asked,
                             budgets=within,
@@ -110,7 +133,7 @@ def command(
                             progress=progress,
                         )
                     )
-                )
+                )  # fmt: skip
         except (OpenClawCtxError, OSError) as error:
             code = _EXIT_NO_SESSION if isinstance(error, UnknownFormatError | TranscriptError) else _EXIT_FAILED
             problems.append((code, complain(_again(error) if listed else error)))
@@ -124,6 +147,34 @@ def command(
         if written:
             say(f"Report: {clean_text(str(report))}")
     return max((code for code, _ in problems), default=0)
+
+
+def _summariser(name: str | None, loaded: LoadedSettings) -> ModelAddress | str | None:
+    """Return who summarises: nobody that was named, one of ours, or where a model is; nothing is sent to it."""
+    if name is None or name in {SCRIPTED, EXTRACTIVE}:
+        return name
+    if "/" not in name:
+        problem = f"{name!r} is neither scripted, extractive nor provider/model, such as openai/gpt-5-mini."
+        raise click.BadParameter(problem, param_hint="--model")
+    with reaching():
+        address = address_of(name, loaded.settings)
+        connect_model(address)  # a package that is missing is said before the work
+    return address
+
+
+async def _replayed(
+    session: ImportedSession, source: str, summariser: ModelAddress | str | None, **options: Any
+) -> Replay:
+    if not isinstance(summariser, ModelAddress):
+        ours = {SCRIPTED: Summaries.scripted, EXTRACTIVE: Summaries.extractive}
+        summaries = None if summariser is None else ours[summariser]()
+        return await replay_session(session, source=source, summaries=summaries, **options)
+    model = connect_model(summariser)
+    try:
+        summaries = Summaries.by(model, f"{summariser.provider}/{summariser.model}")
+        return await replay_session(session, source=source, summaries=summaries, **options)
+    finally:
+        await model.close()
 
 
 def _again(error: Exception) -> Exception | str:
@@ -148,14 +199,14 @@ def _progress(name: str, runs: int, *, quiet: bool) -> Iterator[Report | None]:
         finished = 0
         current = ""
 
-        def progress(label: str, done: int, total: int) -> None:
+        def progress(label: str, done: int, total: int, doing: str) -> None:
             nonlocal finished, current
             if current and label != current:
                 finished += 1
             current = label
             bar.update(
                 task,
-                description=f"{clean_text(name, limit=40)} · {clean_text(label, limit=40)}",
+                description=" · ".join(clean_text(part, limit=40) for part in (name, label, doing) if part),
                 total=runs * total,
                 completed=finished * total + done,
             )

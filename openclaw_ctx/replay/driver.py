@@ -2,8 +2,9 @@
 A recorded session, run again through an engine.
 
 The recording is fed to a fresh host, message by message, and the engine is
-asked for a prompt before each reply of the model. Nothing is asked of a model:
-the recorded reply follows, whatever the engine chose. The file is only read.
+asked for a prompt before each reply of the model; or its turns are run, with
+its replies as the model's. Either way the recorded reply follows, whatever the
+engine chose; at most summaries are asked of a model. The file is only read.
 """
 
 import contextlib
@@ -11,36 +12,31 @@ import difflib
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from openclaw_ctx.assembly import Host, Session, policy_from, quarantine_folder
-from openclaw_ctx.config import LoadedSettings
-from openclaw_ctx.contract import (
-    AssistantMessage,
-    CompactionSummaryMessage,
-    EntryId,
-    Message,
-    SystemMessage,
-    UserMessage,
-)
-from openclaw_ctx.errors import EngineFailedError
-from openclaw_ctx.host import HookCall, QuarantineMirror, Registry, discover, offers, select
-from openclaw_ctx.log import clean_text
-from openclaw_ctx.runtime import Prompt
+from openclaw_ctx.assembly import Host, counter_from, policy_from, quarantine_folder
+from openclaw_ctx.config import LoadedSettings, Settings
+from openclaw_ctx.host import QuarantineMirror, Registry, discover, offers, select
 from openclaw_ctx.transcript.importers import ImportedSession
 
-from .measures import Call, Replay, Run
+from .ledger import Ledger
+from .measures import Replay, Run
+from .players import Assembling, Player, Running
+from .summaries import EXTRACTIVE, Summaries
 
-__all__ = ["Progress", "replay_session"]
+__all__ = ["LEAST_BUDGET", "Progress", "replay_session", "window_for"]
 
-Progress = Callable[[str, int, int], None]
-"""(engine and budget, messages done, messages in all)"""
+Progress = Callable[[str, int, int, str], None]
+"""(engine and budget, messages done, messages in all, what is being done where that takes long)"""
 
-_COMPACTION_TRIES = 2
+LEAST_BUDGET: Final = 4_000
+"""Tokens that a prompt of a turn may cost at least: the reference system runs no turn in a smaller window."""
+
+_WHOLE_RESERVE_FROM: Final = 8_000
 # How the guard answers once an engine is barred.
 _BARRED: Final = re.compile(r"quarantined during ([\w-]+): ")
 _BEFORE_ANY_HOOK: Final = {"resolve": "", "factory": "it could not be built: ", "contract-validation": ""}
@@ -53,6 +49,7 @@ async def replay_session(
     settings: LoadedSettings,
     engines: Sequence[str],
     budgets: Sequence[int | None],
+    summaries: Summaries | None = None,
     state_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Replay:
@@ -65,6 +62,8 @@ async def replay_session(
         settings: The configuration; its slot is replaced by each engine in turn.
         engines: Engine ids; one that is not installed is answered for by ``legacy``.
         budgets: Tokens for messages and system prompt together; ``None``: no limit.
+        summaries: Runs the turns, and says who summarises; ``None``: no turn is run, and
+            the host summarises its own way. A turn needs a budget of :data:`LEAST_BUDGET`.
         state_dir: Where quarantines are also mirrored while the replay runs, so that another process can see them.
         progress: Told after each message.
     """
@@ -80,9 +79,16 @@ async def replay_session(
                     mirror = QuarantineMirror(quarantine_folder(state_dir))
                     registry.quarantine.attach(mirror)
                     stack.callback(mirror.clear, engine.strip())
-                within = session, settings, engine, budget
+                within = session, settings, engine, budget, summaries
                 runs.append(await _run(*within, folder, registry, progress or (lambda *_: None)))
     return Replay(source=source, format=session.format, runs=tuple(runs), skipped=session.skipped)
+
+
+def window_for(budget: int, settings: Settings) -> int:
+    """Return how large a window has to be for a prompt to be allowed *budget* tokens of it, beside the reserve."""
+    said = settings.agents.defaults.compaction
+    reserve = max(said.reserve_tokens, said.reserve_tokens_floor)
+    return budget + (reserve if budget >= _WHOLE_RESERVE_FROM else min(reserve, 1))
 
 
 async def _run(
@@ -90,32 +96,73 @@ async def _run(
     settings: LoadedSettings,
     engine: str,
     budget: int | None,
+    summaries: Summaries | None,
     above: str,
     registry: Registry,
     progress: Progress,
 ) -> Run:
-    watch = _Watch()
     began = time.perf_counter()
+    asked = summaries or Summaries.extractive()
+    ledger = Ledger(budget=budget, summaries=asked, engine=engine)
+    slotted = _in_a_copy(settings.with_engine(engine))
     with _temporary_folder(above) as folder:
-        slotted = attrs.evolve(settings.with_engine(engine), findings=())
-        opening = Host.open(slotted, state_dir=folder, registry=registry, observe=watch.saw)
+        opening = Host.open(
+            slotted,
+            state_dir=folder,
+            registry=registry,
+            model=None if asked.complete is None else asked,
+            summary_model=None if asked.complete is None else asked,
+            observe=ledger.saw,
+            before_compaction=ledger.began_behind,
+            after_compaction=lambda notice: ledger.ended_behind(notice, target),
+        )
         async with opening as host, host.session("replay") as target:
-            player = _Player(target, watch, budget)
-            for done, message in enumerate(session.messages, 1):
-                await player.play(message)
-                progress(f"{engine} {budget or ''}".strip(), done, len(session.messages))
-            await player.finish()
-            messages = len(target.transcript.record())
+
+            def told(done: int, doing: str) -> None:
+                progress(f"{engine} {budget or ''}".strip(), done, len(session.messages), doing)
+
+            player: Player
+            if summaries is None:
+                player = Assembling(target, ledger, budget=budget, told=told)
+            else:
+                window = None if budget is None else window_for(budget, slotted.settings)
+                player = Running(
+                    target,
+                    ledger,
+                    budget=budget,
+                    told=told,
+                    count=counter_from(slotted.settings),
+                    context_window=window,
+                )
+            await player.play(session.messages)
     return Run(
         engine=engine,
         budget=budget,
-        calls=tuple(player.calls),
-        turns=player.turn,
-        messages=messages,
-        substitution=None if player.substitution is None else _why(player.substitution, slotted, registry),
-        repairs=player.repairs,
+        model=None if summaries is None else summaries.name,
+        calls=tuple(ledger.calls),
+        turns=ledger.turn,
+        messages=len(ledger.record),
+        substitution=None if ledger.substitution is None else _why(ledger.substitution, slotted, registry),
+        repairs=ledger.repairs,
         seconds=time.perf_counter() - began,
+        compacted=tuple(ledger.compactions),
+        given_up=tuple(ledger.given_up),
     )
+
+
+def _in_a_copy(loaded: LoadedSettings) -> LoadedSettings:
+    """
+    Return the settings without what reaches beyond a copy.
+
+    Nobody takes notes in the workspace, no model is asked that was not named, and
+    no cap makes a window smaller than its budget.
+    """
+    settings = loaded.settings
+    defaults = settings.agents.defaults
+    alone = attrs.evolve(defaults, context_tokens=None, compaction=attrs.evolve(defaults.compaction, model=EXTRACTIVE))
+    plugins = attrs.evolve(settings.plugins, slots=attrs.evolve(settings.plugins.slots, memory=None))
+    agents = attrs.evolve(settings.agents, defaults=alone)
+    return attrs.evolve(loaded, settings=attrs.evolve(settings, agents=agents, plugins=plugins), findings=())
 
 
 def _temporary_folder(above: str | None) -> "tempfile.TemporaryDirectory[str]":
@@ -131,118 +178,3 @@ def _why(substitution: str, loaded: LoadedSettings, registry: Registry) -> str:
     near = difflib.get_close_matches(policy.asked.lower(), known, n=1)
     meant = f"did you mean {near[0]!r}? " if near else ""
     return f"no installed distribution offers it ({meant}openclaw-ctx engines lists what is there)"
-
-
-class _Watch:
-    """Adds up the time that hooks take."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
-
-    def saw(self, call: HookCall) -> None:
-        self._seconds[call.operation] = self._seconds.get(call.operation, 0.0) + call.seconds
-
-    def take(self) -> dict[str, float]:
-        """Return milliseconds by hook since the last time."""
-        seconds, self._seconds = self._seconds, {}
-        return {operation: taken * 1000 for operation, taken in seconds.items()}
-
-
-class _Player:
-    """Feeds one session and notes what each model call would have seen."""
-
-    def __init__(self, session: Session, watch: _Watch, budget: int | None) -> None:
-        self.calls: list[Call] = []
-        self.turn = 0
-        self.repairs = 0
-        self.substitution: str | None = None
-        self._session = session
-        self._watch = watch
-        self._budget = budget
-        self._system_prompt: str | None = None
-        self._record: set[EntryId | None] = set()
-        self._ended = True
-
-    async def play(self, message: Message) -> None:
-        if isinstance(message, SystemMessage) and not self._record:
-            self._system_prompt = message.text
-            return
-        opens_turn = isinstance(message, UserMessage) and not self._ended and self._answered()
-        if opens_turn:
-            await self._end_turn()
-        if self._ended:
-            self._ended = False
-            self.turn += 1
-        if isinstance(message, AssistantMessage) and self._record:
-            await self._call()
-        appended = await self._session.append(message)
-        self._record.add(appended.entry_id)
-
-    async def finish(self) -> None:
-        if not self._ended:
-            await self._end_turn()
-
-    def _answered(self) -> bool:
-        last = self._session.history[-1:]
-        return bool(last) and not isinstance(last[0], UserMessage)
-
-    async def _end_turn(self) -> None:
-        ended = await self._session.end_turn(budget=self._budget)
-        self._note(ended.substitution)
-        self._ended = True
-        if self.calls:
-            # What a turn's end takes belongs to the turn's last call.
-            last = self.calls[-1]
-            self.calls[-1] = attrs.evolve(last, milliseconds=_added(last.milliseconds, self._watch.take()))
-
-    async def _call(self) -> None:
-        compactions = 0
-        prompt = await self._assemble()
-        for _ in range(_COMPACTION_TRIES):
-            if not prompt.over_budget:
-                break
-            compacted = await self._compact()
-            if not compacted:
-                break
-            compactions += 1
-            prompt = await self._assemble()
-        kept = sum(message.entry_id in self._record for message in prompt.messages)
-        folded = any(isinstance(message, CompactionSummaryMessage) for message in prompt.messages)
-        away = len(self._record) - kept
-        summarised = min(away, self._session.transcript.summarised_count) if folded else 0
-        self.repairs += len(prompt.repairs)
-        self.calls.append(
-            Call(
-                turn=self.turn,
-                call=len(self.calls) + 1,
-                prompt_tokens=prompt.estimated_tokens,
-                budget=self._budget,
-                kept=kept,
-                left_out=away - summarised,
-                summarised=summarised,
-                compactions=compactions,
-                milliseconds=self._watch.take(),
-                engine=prompt.engine,
-            )
-        )
-
-    async def _assemble(self) -> Prompt:
-        prompt = await self._session.assemble(budget=self._budget, system_prompt=self._system_prompt)
-        self._note(prompt.substitution)
-        return prompt
-
-    async def _compact(self) -> bool:
-        """Return whether the context is another now; a failure has made the built-in engine serve."""
-        with contextlib.suppress(EngineFailedError):
-            compacted = await self._session.compact(budget=self._budget, trigger="budget")
-            self._note(compacted.substitution)
-            return compacted.result.compacted
-        return False
-
-    def _note(self, substitution: str | None) -> None:
-        if self.substitution is None and substitution is not None:
-            self.substitution = clean_text(substitution)
-
-
-def _added(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
-    return {name: first.get(name, 0.0) + second.get(name, 0.0) for name in (*first, *second)}

@@ -15,6 +15,7 @@ import attrs
 
 from openclaw_ctx.log import clean_text
 
+from .compactions import Compaction, GivenUp, compaction_as_json, given_up_as_json
 from .figures import count, duration, some
 
 __all__ = ["NO_CALLS", "Call", "Replay", "Run", "Turn", "as_json", "group_by_turn", "label"]
@@ -101,6 +102,9 @@ class Run:
         substitution: Why another engine answered; ``None`` where none did.
         repairs: Times that the host mended what the engine had assembled.
         seconds: The whole run, host and all.
+        model: Who summarised, where turns were run; ``None`` where prompts were assembled only.
+        compacted: Each attempt to compact, those that failed too.
+        given_up: Turns of which no prompt fits.
     """
 
     engine: str
@@ -111,11 +115,19 @@ class Run:
     substitution: str | None
     repairs: int
     seconds: float
+    model: str | None = None
+    compacted: tuple[Compaction, ...] = ()
+    given_up: tuple[GivenUp, ...] = ()
 
     @property
     def compactions(self) -> int:
         """How often the history was compacted."""
         return sum(call.compactions for call in self.calls)
+
+    @property
+    def failed_compactions(self) -> int:
+        """How often compacting was tried in vain."""
+        return sum(not made.compacted for made in self.compacted)
 
     @property
     def over_budget_calls(self) -> int:
@@ -248,6 +260,10 @@ def _findings(run: Run) -> list[str]:
     else:
         fit = "every prompt within the budget"
     findings = [f"{size}, {fit}", some(run.compactions, "compaction")]
+    if run.failed_compactions:
+        findings[-1] += f" and {count(run.failed_compactions)} that failed"
+    if run.given_up:
+        findings.insert(0, f"{some(len(run.given_up), 'turn')} given up")
     if run.repairs:
         findings.append(some(run.repairs, "repair"))
     if (median := run.percentile("assemble", 50)) is not None:
@@ -279,6 +295,7 @@ def _run_as_json(run: Run) -> dict[str, Any]:
     return {
         "engine": clean_text(run.engine),
         "budget": run.budget,
+        "model": None if run.model is None else clean_text(run.model),
         "turns": run.turns,
         "messages": run.messages,
         "substitution": None if run.substitution is None else clean_text(run.substitution),
@@ -290,6 +307,8 @@ def _run_as_json(run: Run) -> dict[str, Any]:
         "mean_tokens": round(run.mean_tokens, 1),
         "answered_by": _answered_by(run),
         "verdict": run.verdict,
+        "compacted": [compaction_as_json(made) for made in run.compacted],
+        "given_up": [given_up_as_json(turn) for turn in run.given_up],
         "calls": [_call_as_json(call) for call in run.calls],
     }
 
