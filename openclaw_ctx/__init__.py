@@ -17,6 +17,7 @@ __getattr__, __dir__, __all__ = open_door(
             "Host",
             "Opening",
             "Session",
+            "Subagent",
         ),
         ".config": (
             "LoadedSettings",

@@ -5,6 +5,7 @@ from .assembly import (
     Host,
     Opening,
     Session,
+    Subagent,
 )
 from .config import (
     LoadedSettings,
@@ -320,6 +321,7 @@ __all__ = [
     "SessionNotFoundError",
     "SessionStore",
     "Settings",
+    "Subagent",
     "SubagentEnd",
     "SubagentPreparation",
     "SubstitutionRefusedError",

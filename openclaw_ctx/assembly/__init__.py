@@ -17,6 +17,7 @@ __getattr__, __dir__, __all__ = open_door(
         ".policy": ("policy_from",),
         ".reaching": ("address_of",),
         ".services": ("BackgroundJob",),
-        ".session": ("Session",),
+        ".session": ("Session", "Subagent"),
+        ".subagents": ("ContextMode",),
     },
 )

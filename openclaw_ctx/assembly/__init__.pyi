@@ -29,6 +29,10 @@ from .services import (
 )
 from .session import (
     Session,
+    Subagent,
+)
+from .subagents import (
+    ContextMode,
 )
 
 __all__ = [
@@ -38,9 +42,11 @@ __all__ = [
     "BuiltinEngines",
     "CompactionNotice",
     "Config",
+    "ContextMode",
     "Host",
     "Opening",
     "Session",
+    "Subagent",
     "address_of",
     "counter_from",
     "policy_from",

@@ -47,8 +47,8 @@ __all__ = ["SessionCore"]
 
 _log = get_logger()
 
-_inside: contextvars.ContextVar["SessionCore | None"] = contextvars.ContextVar("openclaw_ctx_session", default=None)
-"""The session whose turn is running here: what its tools ask of it does not wait for the turn to end."""
+_inside: contextvars.ContextVar[tuple["SessionCore", ...]] = contextvars.ContextVar("openclaw_ctx_sessions", default=())
+"""The sessions whose turns are running here, a subagent's inside its parent's: what tools ask of them does not wait."""
 
 
 class SessionCore:
@@ -104,13 +104,13 @@ class SessionCore:
     @property
     def runs_here(self) -> bool:
         """Whether the running code belongs to this session's turn."""
-        return _inside.get() is self
+        return self in _inside.get()
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Hold the session for one turn, and until :meth:`finish_behind` has done its work where that is asked for."""
         await self._turns.acquire()
-        token = _inside.set(self)
+        token = _inside.set((*_inside.get(), self))
         self._ending = None
         try:
             self.require_open()

@@ -52,6 +52,7 @@ from .policy import compaction_from, deadlines_from, flush_from, memory_from, po
 from .reaching import connect_summariser
 from .services import BackgroundJob, HostServices
 from .session import Session
+from .subagents import Subagents
 from .wiring import Wiring
 
 __all__ = ["Config", "Host", "counter_from", "with_builtins"]
@@ -166,6 +167,14 @@ class Host:
             rotates=settings.agents.defaults.compaction.truncate_after_compaction,
             history_limit=settings.session.history_limit,
             sleep=sleep,
+        )
+        self._subagents = Subagents(
+            guard=self._guard,
+            store=self.store,
+            descriptor=self.descriptor,
+            count=self._count,
+            open_core=self._open_core,
+            fork_max_tokens=settings.session.parent_fork_max_tokens,
         )
         for finding in loaded.findings:
             _log.warning("config.questioned", finding=finding)
@@ -287,6 +296,7 @@ class Host:
         self._closed = True
         for session in list(self._sessions.values()):
             session.stop("the host is closed")
+        await self._subagents.close()
         try:
             # First, since calls that are under way end with it; an engine may still read while it is disposed.
             await self._guard.close()
@@ -299,6 +309,9 @@ class Host:
                 await self._connected.close()
 
     async def _open_session(self, key: SessionKey) -> Session:
+        return Session(await self._open_core(key), self._subagents)
+
+    async def _open_core(self, key: SessionKey) -> SessionCore:
         if self._closed:
             raise SessionClosedError("Host")
         if key in self._sessions:
@@ -314,7 +327,7 @@ class Host:
             transcript.close()
             raise SessionClosedError("Host")
         core = self._sessions[key] = SessionCore(key, transcript, self._wiring)
-        return Session(core)
+        return core
 
     def _transcript_of(self, key: SessionKey) -> Transcript | None:
         session = self._sessions.get(key)

@@ -15,6 +15,7 @@ Or bring your own loop::
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
 from typing import Final, get_args
 
 from openclaw_ctx.contract import (
@@ -25,6 +26,7 @@ from openclaw_ctx.contract import (
     Message,
     SessionId,
     SessionKey,
+    SubagentEnd,
     UserMessage,
 )
 from openclaw_ctx.models import Model
@@ -32,9 +34,11 @@ from openclaw_ctx.runtime import CompactedContext, EndedTurn, Prompt, TurnEvent,
 from openclaw_ctx.transcript import History, Rotation, SessionInfo, Transcript
 
 from .core import SessionCore
+from .opening import Opening
 from .running import run_turn
+from .subagents import ContextMode, Spawned, Subagents
 
-__all__ = ["Session"]
+__all__ = ["Session", "Subagent"]
 
 _MESSAGES: Final = get_args(Message)
 
@@ -51,10 +55,11 @@ class Session:
     :meth:`append`.
     """
 
-    def __init__(self, core: SessionCore) -> None:
+    def __init__(self, core: SessionCore, subagents: Subagents) -> None:
         self.key: SessionKey = core.key
         self.transcript: Transcript = core.transcript
         self._core = core
+        self._subagents = subagents
 
     @property
     def session_id(self) -> SessionId:
@@ -253,6 +258,43 @@ class Session:
         end = self.transcript.leaf_id if at is None else at
         return self._core.wiring.store.fork(self.key, SessionKey(new_key), at=end)
 
+    def spawn(
+        self, *, context_mode: ContextMode = "isolated", agent_id: str | None = None, ttl_seconds: float | None = None
+    ) -> "Opening[Subagent]":
+        """
+        Send off another session, to do a part of the work by itself: ``async with session.spawn() as child:``.
+
+        It can be used inside a tool of this session's turn. What the child says stays
+        in its own transcript; return to the model, or append, what is to be known of it here.
+
+        Args:
+            context_mode: ``isolated``, or ``fork``: it begins with what this session's model sees, up to
+                ``session.parentForkMaxTokens``; where that is more, it begins isolated and says so in ``note``.
+            agent_id: The agent of its key, where it is isolated; this session's by default.
+            ttl_seconds: After these its turn is stopped, and it ends as ``swept``.
+
+        Raises:
+            EngineFailedError: The engine could not get ready for it; there is no child.
+            HostIncompatibleError: The engine needs what this host cannot do.
+        """
+        if context_mode not in get_args(ContextMode):
+            problem = f"context_mode is 'isolated' or 'fork', not {context_mode!r}"
+            raise ValueError(problem)
+        if ttl_seconds is not None and not ttl_seconds > 0:
+            problem = f"ttl_seconds is more than 0, or None; not {ttl_seconds!r}"
+            raise ValueError(problem)
+        if agent_id is not None and (context_mode == "fork" or not agent_id or ":" in agent_id):
+            problem = f"agent_id is a name without a colon, and a fork stays with its parent's: {agent_id!r}"
+            raise ValueError(problem)
+
+        async def spawned() -> Subagent:
+            child = await self._subagents.spawn(
+                self._core, context_mode=context_mode, agent_id=agent_id, ttl_seconds=ttl_seconds
+            )
+            return Subagent(child, self._subagents)
+
+        return _Spawning(spawned)
+
     async def label(self, entry_id: EntryId, label: str | None) -> None:
         """
         Give an entry a name to find it by; ``None`` takes it away.
@@ -282,5 +324,48 @@ class Session:
         Let go of the transcript, behind the turn that is running and whatever the engine is still asked.
 
         A turn that was not ended is handed over when the session is opened again.
+        What it has sent off is let go of.
         """
         await self._core.close()
+        await self._subagents.release_children(self.key)
+
+
+class Subagent(Session):
+    """
+    A session that another one has sent off. Made by :meth:`Session.spawn`.
+
+    Attributes:
+        parent_key: Who sent it.
+        context_mode: What it began with: ``isolated`` too where a fork was asked for and there was none to make.
+        note: Why it is not what was asked for.
+    """
+
+    def __init__(self, spawned: Spawned, subagents: Subagents) -> None:
+        super().__init__(spawned.core, subagents)
+        self.parent_key: SessionKey = spawned.parent_key
+        self.context_mode: ContextMode = spawned.context_mode
+        self.note: str | None = spawned.note
+
+    async def end(self, reason: SubagentEnd = "completed") -> None:
+        """
+        Close it, behind its running turn, and have the engine told why; does nothing the second time.
+
+        Args:
+            reason: ``completed``, or one that stops a running turn: ``released``, ``swept``, or ``deleted``,
+                which puts the transcript aside too.
+        """
+        await self._subagents.end(self.key, reason)
+
+    async def close(self) -> None:
+        """Let go of it, whether or not its work is done."""
+        await self.end("released")
+
+
+class _Spawning(Opening[Subagent]):
+    """A subagent about to be sent off; leaving the block ends it."""
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._opened is not None:
+            await self._opened.end("completed" if kind is None else "released")

@@ -10,7 +10,7 @@ The host for people without an event loop: same names, plain calls.
 
 from .host import Host
 from .model import PlainComplete
-from .session import EngineTool, Session
+from .session import EngineTool, Session, Subagent
 from .store import Store
 
-__all__ = ["EngineTool", "Host", "PlainComplete", "Session", "Store"]
+__all__ = ["EngineTool", "Host", "PlainComplete", "Session", "Store", "Subagent"]

@@ -8,7 +8,8 @@ from typing import Any, Self, TypeVar
 import attrs
 
 from openclaw_ctx import assembly, contract
-from openclaw_ctx.contract import JSON, AbortSignal, EntryId, Message, SessionId, SessionKey, UserMessage
+from openclaw_ctx.assembly import ContextMode
+from openclaw_ctx.contract import JSON, AbortSignal, EntryId, Message, SessionId, SessionKey, SubagentEnd, UserMessage
 from openclaw_ctx.errors import SessionClosedError
 from openclaw_ctx.models import Model
 from openclaw_ctx.runtime import CompactedContext, EndedTurn, Prompt, TurnEvent, TurnResult
@@ -16,7 +17,7 @@ from openclaw_ctx.transcript import History, Rotation, SessionInfo, Transcript
 
 from .thread import LoopThread
 
-__all__ = ["EngineTool", "Session"]
+__all__ = ["EngineTool", "Session", "Subagent"]
 
 _T = TypeVar("_T")
 
@@ -152,6 +153,15 @@ class Session:
         """Make another session of what is here, up to and with the entry *at*; this one stays as it is."""
         return self._run_at_once(lambda: self._session.fork(new_key, at=at))
 
+    def spawn(
+        self, *, context_mode: ContextMode = "isolated", agent_id: str | None = None, ttl_seconds: float | None = None
+    ) -> "Subagent":
+        """Send off another session, to do a part of the work by itself; leaving its ``with`` block ends it."""
+        spawned = self._run(
+            lambda: self._session.spawn(context_mode=context_mode, agent_id=agent_id, ttl_seconds=ttl_seconds)
+        )
+        return Subagent(self._host, self._thread, spawned)
+
     def label(self, entry_id: EntryId, label: str | None) -> None:
         """Give an entry a name to find it by; ``None`` takes it away."""
         self._run_at_once(lambda: self._session.label(entry_id, label))
@@ -193,3 +203,29 @@ class Session:
 
     def _run_at_once(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         return self._thread.run_at_once(work, self._name)
+
+
+class Subagent(Session):
+    """A session that another one has sent off. Made by :meth:`Session.spawn`."""
+
+    def __init__(self, host: object, thread: LoopThread, session: assembly.Subagent) -> None:
+        super().__init__(host, thread, session)
+        self.parent_key: SessionKey = session.parent_key
+        self.context_mode: ContextMode = session.context_mode
+        self.note: str | None = session.note
+        self._subagent = session
+
+    def end(self, reason: SubagentEnd = "completed") -> None:
+        """Close it, behind its running turn, and have the engine told why; does nothing the second time."""
+        if not self._thread.is_over:
+            with contextlib.suppress(SessionClosedError):  # the host was closed meanwhile, and this with it
+                self._run(lambda: self._subagent.end(reason))
+
+    def close(self) -> None:
+        """Let go of it, whether or not its work is done."""
+        self.end("released")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end("completed" if kind is None else "released")

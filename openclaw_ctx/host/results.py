@@ -93,6 +93,8 @@ def structure_result(operation: str, value: Any) -> Any:
             return NEUTRAL[operation]("the engine said nothing") if operation in NEUTRAL else None
         raise InvalidResult(operation, f"None, not {cls.__name__}")
     try:
+        if cls is SubagentPreparation and not isinstance(value, cls) and callable(getattr(value, "rollback", None)):
+            return SubagentPreparation(rollback=value.rollback)
         return _structured(cls, value)
     except (TypeError, ValueError) as error:
         raise InvalidResult(operation, clean_text(str(error))) from error
