@@ -8,7 +8,7 @@ from openclaw_ctx.contract import EntryId
 
 from .loop_guard import LoopGuard
 from .prompt import PromptPipeline
-from .pruning import PruningPolicy
+from .pruning import PromptPruner, PruningPolicy
 
 __all__ = ["Standing", "TurnPolicy"]
 
@@ -50,6 +50,7 @@ class Standing:
 
     Attributes:
         pipeline: Remembers what each message came to.
+        pruner: Remembers what is pruned in every prompt while the provider's cache lasts.
         loop_guard: Watches what the model does behind a compaction.
         last_touch: When the provider's cache was last used, by the wall clock.
         limit: What a provider said that its window is, where that is less than was thought.
@@ -62,6 +63,7 @@ class Standing:
     """
 
     pipeline: PromptPipeline = attrs.field(factory=PromptPipeline)
+    pruner: PromptPruner = attrs.field(factory=PromptPruner)
     loop_guard: LoopGuard = attrs.field(factory=LoopGuard)
     last_touch: float | None = None
     limit: int | None = None

@@ -2,7 +2,8 @@
 Old tool results left out of one request, once the provider's cache has run out anyway.
 
 The transcript keeps them. While the cache lasts nothing is touched: to change
-what it holds costs more than to send it.
+what it holds costs more than to send it. So what was pruned once stays pruned,
+the same way, until the cache has run out again.
 """
 
 import re
@@ -16,6 +17,7 @@ from openclaw_ctx.contract import (
     JSON,
     AssistantMessage,
     Block,
+    EntryId,
     ImageBlock,
     Message,
     TextBlock,
@@ -28,7 +30,7 @@ from openclaw_ctx.contract import (
 
 from .truncation import whole_end, whole_start
 
-__all__ = ["PruningPolicy", "prune"]
+__all__ = ["PromptPruner", "PruningPolicy", "prune"]
 
 IMAGE_CHARS: Final = 8_000
 """What a picture counts as; the reference system's."""
@@ -79,6 +81,47 @@ class PruningPolicy:
     placeholder: str = "[Old tool result content cleared]"
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+
+
+class PromptPruner:
+    """
+    Prunes the prompts of one session.
+
+    A result is known again by its entry id; one that has none, since an engine
+    made it, is pruned in one prompt only.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[EntryId, tuple[Block, ...]] = {}
+
+    def prune(
+        self,
+        messages: Sequence[Message],
+        *,
+        policy: PruningPolicy,
+        window: int,
+        last_touch: float | None,
+        now: float,
+        cache_capable: bool,
+    ) -> tuple[Sequence[Message], bool]:
+        """Return the messages to send, and whether they were pruned anew; see :func:`prune`."""
+        if cache_capable and last_touch is not None and now - last_touch < policy.ttl_seconds:
+            return self._as_before(messages), False
+        left, pruned = prune(
+            messages, policy=policy, window=window, last_touch=last_touch, now=now, cache_capable=cache_capable
+        )
+        changed = [new for old, new in zip(messages, left, strict=True) if new is not old] if pruned else ()
+        self._left = {m.entry_id: m.content for m in changed if isinstance(m, ToolResultMessage) and m.entry_id}
+        return left, pruned
+
+    def _as_before(self, messages: Sequence[Message]) -> Sequence[Message]:
+        if not self._left:
+            return messages
+        return tuple([self._left_of(one) if isinstance(one, ToolResultMessage) else one for one in messages])
+
+    def _left_of(self, result: ToolResultMessage) -> ToolResultMessage:
+        left = self._left.get(result.entry_id) if result.entry_id is not None else None
+        return result if left is None else attrs.evolve(result, content=left)
 
 
 def prune(

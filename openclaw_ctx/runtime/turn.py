@@ -47,7 +47,6 @@ from .events import MessageAppended, ModelAsked, ModelRetried, TurnAnswered, Tur
 from .flushing import Flush
 from .policy import Standing, TurnPolicy
 from .precheck import Precheck, precheck
-from .pruning import prune
 from .recovery import Recovery
 from .rules import PromptRules
 from .seat import Seat
@@ -231,7 +230,7 @@ class Turn:
         standing, request = self._standing, self._request
         messages = standing.pipeline.prepare(prompt.messages, request.rules).messages
         messages = truncate_results(messages, cap=self._cap_chars)
-        messages, pruned = prune(
+        messages, pruned = standing.pruner.prune(
             messages,
             policy=self._policy.pruning,
             window=self._window,

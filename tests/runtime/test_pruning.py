@@ -18,7 +18,7 @@ from openclaw_ctx import (
 )
 from openclaw_ctx.contract import UnknownBlock
 from openclaw_ctx.runtime import pruning as rules
-from openclaw_ctx.runtime.pruning import PruningPolicy, prune
+from openclaw_ctx.runtime.pruning import PromptPruner, PruningPolicy, prune
 from openclaw_ctx.transcript import pairs_are_whole
 
 ON = PruningPolicy(mode="cache-ttl")
@@ -267,3 +267,36 @@ def test_the_law_of_pruning(messages, keep, window, size, ends, hard):
         assert rules._chars(new) < rules._chars(old)
         assert attrs.evolve(new, content=()) == attrs.evolve(old, content=())
     assert pruned(left, policy, window=window) == (left, False)
+
+
+def test_what_was_pruned_stays_so_while_the_cache_lasts():
+    """The next request begins with the very same bytes, and what came since is whole; then it is pruned anew."""
+    pruner, facts = PromptPruner(), {"policy": ON, "window": 10_000, "cache_capable": True}
+    fresh = attrs.evolve(result(30_000), entry_id="e2")
+
+    first, was_first = pruner.prune(LONG, last_touch=0.0, now=300.0, **facts)
+    warm, was_warm = pruner.prune([*LONG, fresh, A, A, A], last_touch=300.0, now=599.0, **facts)
+    cold, was_cold = pruner.prune([*LONG, fresh, A, A, A], last_touch=300.0, now=600.0, **facts)
+
+    assert (was_first, was_warm, was_cold) == (True, False, True)
+    assert warm[: len(first)] == first
+    assert warm[len(first)] is fresh
+    assert cold[: len(first)] == first
+    assert "[pruned:" in cold[len(first)].text
+
+
+def test_a_result_that_was_written_anew_is_another_one():
+    """Its entry has another id, and what it holds now is not what was pruned."""
+    pruner, facts = PromptPruner(), {"policy": ON, "window": 10_000, "cache_capable": True}
+    pruner.prune(LONG, last_touch=0.0, now=300.0, **facts)
+    rewritten = [attrs.evolve(m, entry_id="e9") if isinstance(m, ToolResultMessage) else m for m in LONG]
+
+    assert pruner.prune(rewritten, last_touch=300.0, now=301.0, **facts)[0] == tuple(rewritten)
+
+
+def test_a_provider_without_a_cache_is_sent_all_of_it():
+    """Another model may take a turn of the session."""
+    pruner = PromptPruner()
+    pruner.prune(LONG, policy=ON, window=10_000, last_touch=0.0, now=300.0, cache_capable=True)
+
+    assert pruner.prune(LONG, policy=ON, window=10_000, last_touch=300.0, now=301.0, cache_capable=False)[0] is LONG
