@@ -15,6 +15,7 @@ import attrs
 
 from openclaw_ctx.log import clean_text
 
+from .compactions import told
 from .figures import count
 from .measures import Call, Replay, Run, label
 
@@ -28,6 +29,7 @@ _MARK_GAP = 11  # between two marks of one run
 _BAND = 5  # the narrowest hover band
 _DENSE = 1.6  # calls per pixel from which lines are a blur
 _MEAN_OF = 8  # pixels that one point of a dense run's mean line stands for
+_TOLD = 4  # compactions that one mark tells of one by one
 _FEW_CALLS = 60  # up to here every call gets its dot
 _FAR = 3  # a budget this much above every prompt does not stretch the scale
 
@@ -328,8 +330,17 @@ def _marks(svg: Element, scale: _Scale, run: Run, classes: str) -> None:
         mark = SubElement(group, "path", {"class": "compaction", "d": f"M{_points(points)}Z"})
         SubElement(mark, "title").text = (
             f"{_place(call)}, {label(run)}: {count(done)} compaction{'' if done == 1 else 's'}, "
-            f"then a prompt of {count(call.prompt_tokens)} tokens"
+            f"then a prompt of {count(call.prompt_tokens)} tokens{_made(run, calls)}"
         )
+
+
+def _made(run: Run, calls: Sequence[Call]) -> str:
+    """Return what is known of the compactions of *calls*, a line each; many are counted only."""
+    numbers = {call.call for call in calls}
+    made = [one for one in run.compacted if one.compacted and one.call in numbers]
+    if len(made) > _TOLD:
+        return ""
+    return "".join(f"\n{told(one)}" for one in made)
 
 
 def _place(call: Call) -> str:

@@ -1,16 +1,33 @@
 """What a replay noted of compactions, and of turns that came to nothing."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from openclaw_ctx.log import clean_text
 
-from .figures import count, duration, share
+from .figures import count, duration, share, some
 
-__all__ = ["Compaction", "GivenUp", "compaction_as_json", "given_up_as_json", "rows_of"]
+__all__ = [
+    "HEADS",
+    "WORDS",
+    "Compaction",
+    "GivenUp",
+    "compaction_as_json",
+    "given_up_as_json",
+    "reasons_of",
+    "rows_of",
+    "told",
+]
 
+HEADS: Final = ("turn", "call", "why", "tokens before", "tokens after", "still kept", "ms", "summarised by")
+"""What stands above the columns of :func:`rows_of`."""
+
+WORDS: Final = frozenset({2, 7})
+"""Which of them hold no numbers."""
+
+_SHOWN: Final = 5
 _TRIGGERS = {
     "budget": "ahead of a full window",
     "overflow": "did not fit",
@@ -28,7 +45,8 @@ class Compaction:
         call: The model call that it was made for, or made behind.
         trigger: ``budget``, ``overflow``, ``timeout_recovery``, or ``engine`` where no host asked.
         compacted: Whether the context is another one; where it is not, *reason* says why.
-        tokens_before: Of the context, as it was measured.
+        measured: Tokens that the prompt was taken for; by a check that is wary, they are more than they cost.
+        tokens_before: Of the context.
         tokens_after: ``None`` where nobody counted, and where nothing was compacted.
         seconds: What it took.
         summarised_by: A model's name, ``extractive``, or the engine's id; ``None`` where nothing was compacted.
@@ -42,6 +60,7 @@ class Compaction:
     trigger: str
     compacted: bool
     reason: str | None
+    measured: int
     tokens_before: int
     tokens_after: int | None
     seconds: float
@@ -77,7 +96,7 @@ def rows_of(compactions: Sequence[Compaction]) -> list[tuple[str, ...]]:
         (
             count(made.turn),
             count(made.call),
-            _TRIGGERS.get(made.trigger, clean_text(made.trigger)),
+            _why(made),
             count(made.tokens_before),
             "-" if made.tokens_after is None else count(made.tokens_after),
             share(made.kept, made.messages),
@@ -88,6 +107,22 @@ def rows_of(compactions: Sequence[Compaction]) -> list[tuple[str, ...]]:
     ]
 
 
+def reasons_of(given_up: Sequence[GivenUp]) -> list[str]:
+    """Return a sentence for each turn that was given up, cleaned; many are not all said."""
+    said = [
+        f"Turn {count(turn.turn)} was given up ({clean_text(turn.kind)}): {clean_text(turn.reason).rstrip('. ')}."
+        for turn in given_up[:_SHOWN]
+    ]
+    more = len(given_up) - _SHOWN
+    return [*said, f"So {'was' if more == 1 else 'were'} {some(more, 'more turn')}."] if more > 0 else said
+
+
+def told(made: Compaction) -> str:
+    """Return a line that tells of a compaction, cleaned."""
+    after = "" if made.tokens_after is None else f" to {count(made.tokens_after)}"
+    return f"{count(made.tokens_before)}{after} tokens, summarised by {_by(made)}"
+
+
 def compaction_as_json(made: Compaction) -> dict[str, Any]:
     """Return plain JSON data; foreign text is cleaned, seconds are rounded to microseconds."""
     return {
@@ -96,6 +131,7 @@ def compaction_as_json(made: Compaction) -> dict[str, Any]:
         "trigger": clean_text(made.trigger),
         "compacted": made.compacted,
         "reason": None if made.reason is None else clean_text(made.reason),
+        "measured": made.measured,
         "tokens_before": made.tokens_before,
         "tokens_after": made.tokens_after,
         "seconds": round(made.seconds, 6),
@@ -109,6 +145,11 @@ def compaction_as_json(made: Compaction) -> dict[str, Any]:
 def given_up_as_json(turn: GivenUp) -> dict[str, Any]:
     """Return plain JSON data; foreign text is cleaned."""
     return {"turn": turn.turn, "kind": clean_text(turn.kind), "reason": clean_text(turn.reason)}
+
+
+def _why(made: Compaction) -> str:
+    why = _TRIGGERS.get(made.trigger, clean_text(made.trigger))
+    return f"{why}, at {count(made.measured)}" if made.trigger == "overflow" else why
 
 
 def _by(made: Compaction) -> str:

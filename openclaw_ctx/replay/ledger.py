@@ -140,6 +140,7 @@ class Ledger:
                 trigger=begun.trigger,
                 compacted=result.compacted,
                 reason=result.reason,
+                measured=begun.tokens,
                 tokens_before=begun.tokens if made is None else made.tokens_before or begun.tokens,
                 tokens_after=None if made is None else made.tokens_after,
                 seconds=time.perf_counter() - begun.since,

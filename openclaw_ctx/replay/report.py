@@ -14,6 +14,7 @@ import attrs
 from openclaw_ctx.log import clean_text
 
 from .chart import NARROW, WIDE, colours, is_dense, record_chart, window_chart
+from .compactions import HEADS, WORDS, reasons_of, rows_of
 from .figures import count, duration, share, some, sparse
 from .measures import NO_CALLS, Call, Replay, Run, Turn, group_by_turn
 from .style import STYLE
@@ -26,6 +27,7 @@ REPORT_MARK = f'<meta name="{_GENERATOR["name"]}" content="{_GENERATOR["content"
 
 _ROWS = 12_000  # of all folded tables together: what keeps a page of 5,000 calls under 3 MB
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_COMPACTIONS = 1_000  # of one run
 _SKIPPED_SHOWN = 20
 _ANCHOR = "session-"
 _COMPARISON = (
@@ -106,6 +108,7 @@ def _replay(main: Element, replay: Replay, rows: int, anchor: str) -> None:
         _window(article, replay)
         _records(article, replay)
         _comparison(article, replay)
+        _compactions(article, replay)
         _call_tables(article, replay, rows)
     else:
         section = SubElement(article, "section")
@@ -121,6 +124,7 @@ def _about(replay: Replay) -> str:
     facts = [clean_text(replay.format)]
     for number, noun in ((messages, "message"), (turns, "turn"), (calls, "model call")):
         facts.append(some(number, noun))
+    facts += [f"summaries {clean_text(run.model)}" for run in replay.runs[:1] if run.model is not None]
     return " · ".join(facts)
 
 
@@ -131,10 +135,12 @@ def _verdicts(header: Element, replay: Replay) -> None:
         SubElement(item, "span", {"class": f"key {kind}", "aria-hidden": "true"}).text = ""
         mark, name, said = _mark(run)
         _add(item, "span", mark, f"mark {name}").set("title", said)
-        _add(item, "span", run.verdict, "sentence")
+        _add(item, "span", " ".join((run.verdict, *reasons_of(run.given_up))), "sentence")
 
 
 def _mark(run: Run) -> tuple[str, str, str]:
+    if run.given_up:
+        return "given up", "bad", "Turns were given up: no prompt of them fits."
     if run.over_budget_calls:
         return "over budget", "bad", "Some prompts cost more than the budget."
     if run.substitution is not None or set(run.answered_by) - {run.engine}:
@@ -258,6 +264,38 @@ def _figures(run: Run) -> list[str]:
     ]
 
 
+def _compactions(article: Element, replay: Replay) -> None:
+    """List every compaction, folded away for each run."""
+    if not any(run.compacted for run in replay.runs):
+        return
+    section = SubElement(article, "section")
+    _add(section, "h2", "Every compaction")
+    for run, kind in zip(replay.runs, colours(replay.runs), strict=True):
+        if not run.compacted:
+            continue
+        details = _folded(section, run, kind, some(len(run.compacted), "compaction"))
+        heads = [head[0].upper() + head[1:] for head in HEADS]
+        table = _table(details, "Every compaction of the run", heads, words=set(WORDS))
+        for made, (turn, *texts) in zip(run.compacted[:_COMPACTIONS], rows_of(run.compacted), strict=False):
+            row = SubElement(table, "tr", {"class": "first"})
+            _add(row, "th", turn).set("scope", "row")
+            cells = [_Cell(text, "word" if index in WORDS else "") for index, text in enumerate(texts, 1)]
+            if not made.compacted:
+                cells[-1] = attrs.evolve(cells[-1], kind="word odd")
+            _cells(row, cells)
+
+
+def _folded(section: Element, run: Run, kind: str, contents: str) -> Element:
+    """Add what opens under the run's name; return it."""
+    details = SubElement(section, "details")
+    summary = SubElement(details, "summary")
+    SubElement(summary, "span", {"class": f"key {kind}", "aria-hidden": "true"}).text = ""
+    _add(summary, "b", clean_text(run.engine))
+    _add(summary, "span", "no budget" if run.budget is None else count(run.budget), "of")
+    _add(summary, "span", contents, "end")
+    return details
+
+
 def _call_tables(article: Element, replay: Replay, rows: int) -> None:
     section = SubElement(article, "section")
     _add(section, "h2", "Every model call")
@@ -270,12 +308,7 @@ def _call_table(section: Element, run: Run, kind: str, rows: int) -> None:
     grouped = len(run.calls) > rows
     lines: Sequence[Call | Turn] = group_by_turn(run.calls) if grouped else run.calls
     unit = "turn" if grouped else "model call"
-    details = SubElement(section, "details")
-    summary = SubElement(details, "summary")
-    SubElement(summary, "span", {"class": f"key {kind}", "aria-hidden": "true"}).text = ""
-    _add(summary, "b", clean_text(run.engine))
-    _add(summary, "span", "no budget" if run.budget is None else count(run.budget), "of")
-    _add(summary, "span", some(len(lines), unit), "end")
+    details = _folded(section, run, kind, some(len(lines), unit))
     if grouped:
         note = "Per turn: the largest prompt, messages after its last call, milliseconds added up."
         _add(details, "p", note + (f" The first {count(rows)} turns." if len(lines) > rows else ""), "lead")

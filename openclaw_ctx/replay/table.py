@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Generic, TypeAlias, TypeVar
 
 import attrs
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from openclaw_ctx.log import clean_text
 
+from .compactions import HEADS, WORDS, reasons_of, rows_of
 from .figures import count, duration, share, some, sparse
 from .measures import Call, Replay, Run, Turn, group_by_turn, label
 
@@ -21,6 +23,7 @@ __all__ = ["render"]
 
 _MANY_CALLS = 60
 _SKIPPED_SHOWN = 5
+_COMPACTIONS_SHOWN = 12
 _BARS = (8, 4, 0)  # widths of the bar, of which the widest is taken that leaves room
 _NOT_NEEDED = ("compac-\ntions", "summa-\nrised", "left\nout", "of budget", "of peak", "kept")  # go in this order
 _ADDED_UP = ("other", "hooks")  # heads of the column for hooks that have none: some of them, all of them
@@ -50,7 +53,7 @@ class _Column(Generic[_Row]):
 
 def render(replays: Sequence[Replay], console: Console, *, rows: bool) -> None:
     """
-    Print every replay: its runs compared, its model calls, its verdicts.
+    Print every replay: its runs compared, its model calls, its compactions, its verdicts.
 
     A single run shows its calls, per turn where they are many; several runs show
     them only if *rows* asks, and then never grouped. Tables are made for the
@@ -64,12 +67,14 @@ def render(replays: Sequence[Replay], console: Console, *, rows: bool) -> None:
         if rows or len(replay.runs) == 1:
             for run in replay.runs:
                 _calls(run, console, grouped=not rows and len(run.calls) > _MANY_CALLS, named=len(replay.runs) > 1)
+                _compactions(run, console, most=len(run.compacted) if rows else _COMPACTIONS_SHOWN)
         _verdicts(replay, console)
 
 
 def _title(replay: Replay, console: Console) -> None:
     messages = max((run.messages for run in replay.runs), default=0)
-    about = f"  {clean_text(replay.format)}, {some(messages, 'message')}"
+    by = next((f", summaries {clean_text(run.model)}" for run in replay.runs if run.model is not None), "")
+    about = f"  {clean_text(replay.format)}, {some(messages, 'message')}{by}"
     name = _shorten(clean_text(replay.source), console.width - cell_len(about) - _RULE_END)
     console.print(Rule(Text(f"{name}{about}", overflow="ellipsis", no_wrap=True), align="left", style="dim"))
 
@@ -140,6 +145,23 @@ def _calls(run: Run, console: Console, *, grouped: bool, named: bool) -> None:
         console.print(Text("Per turn: the largest prompt, messages after its last call, milliseconds added up.", "dim"))
     turns = [list(turn) for _, turn in groupby(lines, key=lambda line: line.turn)]
     _print([*columns, *hooks], [lines] if grouped else turns, console)
+
+
+def _compactions(run: Run, console: Console, *, most: int) -> None:
+    rows = rows_of(run.compacted[:most])
+    if not rows:
+        return
+    columns = [
+        _Column[tuple[str, ...]](
+            head=head.replace(" ", "\n") if index not in WORDS else head,
+            cell=itemgetter(index),
+            numeric=index not in WORDS,
+        )
+        for index, head in enumerate(HEADS)
+    ]
+    _print(columns, [rows], console)
+    if (more := len(run.compacted) - most) > 0:
+        console.print(Text(f"{some(more, 'more compaction')}; --rows shows all.", "dim"), "")
 
 
 def _fit(
@@ -242,7 +264,10 @@ def _bar(tokens: int, limit: int, width: int, *, plain: bool) -> str:
 def _verdicts(replay: Replay, console: Console) -> None:
     for run in replay.runs:
         strange = run.substitution is not None or not run.calls
-        console.print(Text(run.verdict, "red" if run.over_budget_calls else "yellow" if strange else "green"))
+        bad = run.over_budget_calls or run.given_up
+        console.print(Text(run.verdict, "red" if bad else "yellow" if strange or run.failed_compactions else "green"))
+        for sentence in reasons_of(run.given_up):
+            console.print(Text(sentence, "red"))
     for sentence in replay.skipped[:_SKIPPED_SHOWN]:
         console.print(Text(f"Skipped: {clean_text(sentence)}", "dim"))
     if (more := len(replay.skipped) - _SKIPPED_SHOWN) > 0:
