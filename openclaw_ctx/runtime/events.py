@@ -47,7 +47,7 @@ class ModelAsked:
 
 @attrs.frozen(kw_only=True)
 class ModelRetried:
-    """The model failed in a way that passes; it is asked again after *seconds*."""
+    """The model failed in a way that passes, or that a changed request mends; it is asked again after *seconds*."""
 
     reason: str
     seconds: float

@@ -59,6 +59,7 @@ class Standing:
         budget: What a prompt may cost, as of the last turn.
         measured: The last answer, and the compaction, if any, behind which it was given: its usage tells how full the
             context is. ``None`` where this process has heard none.
+        refused: Answers whose thinking goes without its signature, since the provider has refused one of them.
         flushed_behind: The compaction, if any, behind which memory was flushed; ``None``: it never was.
     """
 
@@ -71,6 +72,7 @@ class Standing:
     waits_above: int = 0
     budget: int | None = None
     measured: tuple[EntryId | None, EntryId | None] | None = None
+    refused: frozenset[EntryId] = frozenset()
     flushed_behind: tuple[str | None] | None = None
 
     def note_vain(self, tokens: int) -> None:

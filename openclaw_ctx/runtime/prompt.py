@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from openclaw_ctx.contract import AssistantMessage, Message, UserMessage
+from openclaw_ctx.contract import AssistantMessage, EntryId, Message, UserMessage
 from openclaw_ctx.transcript import CUT_OFF, repair_messages
 
 from .heartbeat import filter_heartbeats, is_heartbeat
@@ -44,14 +44,14 @@ class PromptPipeline:
 
     def __init__(self) -> None:
         self._rules: PromptRules | None = None
-        self._strips = False
+        self._refused: frozenset[EntryId] = frozenset()
         # Both hold the messages that they know, so that no id of theirs is given to another one.
         self._sound: dict[int, Message] = {}
         self._changed: dict[tuple[int, bool], tuple[Message, Sanitized]] = {}
         self._merges = Merges()
 
     def prepare(
-        self, messages: Sequence[Message], rules: PromptRules, *, strip_signatures: bool = False
+        self, messages: Sequence[Message], rules: PromptRules, *, refused: frozenset[EntryId] = frozenset()
     ) -> PreparedPrompt:
         """
         Return *messages* sanitised, whole in their pairs, without idle heartbeats, in the provider's order.
@@ -63,10 +63,11 @@ class PromptPipeline:
         Args:
             messages: Oldest first, as the engine assembled them.
             rules: What the provider takes. Where they change, every message is looked at anew.
-            strip_signatures: Whether to send no signature of thinking, since the provider has refused one.
+            refused: Messages whose thinking goes without its signature, since the provider has refused one of them;
+                where there are any, this holds for all messages without an entry id, too.
         """
-        if rules != self._rules or strip_signatures != self._strips:
-            self._rules, self._strips = rules, strip_signatures
+        if rules != self._rules or refused != self._refused:
+            self._rules, self._refused = rules, refused
             self._sound, self._changed = {}, {}
         notes: Counter[str] = Counter()
         clean = self._sanitized(messages, rules, notes)
@@ -110,7 +111,9 @@ class PromptPipeline:
         return tuple([message for message in result if message is not None])
 
     def _sanitize(self, message: Message, rules: PromptRules, *, running: bool) -> Sanitized:
-        return sanitize(message, rules, running=running, strip_signatures=self._strips)
+        refused = self._refused
+        strips = bool(refused) and (message.entry_id is None or message.entry_id in refused)
+        return sanitize(message, rules, running=running, strip_signatures=strips)
 
     def _forget(self, messages: Sequence[Message]) -> None:
         """Let go of messages that are in no prompt any more, once they are more than those that are."""

@@ -15,10 +15,21 @@ from openclaw_ctx.contract import AssistantMessage, Block, ThinkingBlock, Unknow
 
 from .rules import PromptRules
 
-__all__ = ["has_signed_thinking", "is_thinking", "is_trusted", "without_signature"]
+__all__ = ["has_signed_thinking", "is_thinking", "is_trusted", "refuses_signature", "without_signature"]
 
 _TYPES: Final = frozenset({"thinking", "redacted_thinking"})
 _VERSION: Final = re.compile(r"[-@:](?:latest|\d{8}|\d{4}-\d{2}-\d{2})\Z")
+# Quotes come and go on the way through gateways.
+_REFUSED: Final = re.compile(
+    r"""
+    \b(?:invalid|corrupted) \W+ signature \W+ in \W+ (?:\w+ \W+)?? (?:redacted_)? thinking \b
+    | \b(?:invalid|corrupted) \W+ (?:thought|thinking) [\W_]? signature \b
+    | \b(?:thought|thinking) [\W_]? signature \W+ (?:is \W+)? (?:invalid|not \W+ valid) \b
+    | \bthinking\.signature \W+ (?:field \W+ required|input \W+ should)
+    | thinking \W+ blocks \W+ in \W+ the \W+ latest \W+ assistant \W+ message \W+ cannot \W+ be \W+ modified
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 def is_thinking(block: Block) -> bool:
@@ -50,6 +61,11 @@ def is_trusted(message: AssistantMessage, rules: PromptRules, *, running: bool) 
     if _differ(message.provider, rules.provider):
         return False
     return running or not _differ(_plain(message.model), _plain(rules.model))
+
+
+def refuses_signature(said: str) -> bool:
+    """Return whether a provider says so that it does not know a signature of thinking, or what it stands under."""
+    return _REFUSED.search(said) is not None
 
 
 def without_signature(block: Block) -> Block | None:

@@ -18,6 +18,7 @@ from openclaw_ctx.contract import (
     LEGACY_ENGINE_ID,
     AbortSignal,
     AssistantMessage,
+    EntryId,
     Message,
     TextBlock,
     ToolResultMessage,
@@ -50,6 +51,7 @@ from .precheck import Precheck, precheck
 from .recovery import Recovery
 from .rules import PromptRules
 from .seat import Seat
+from .thinking import has_signed_thinking, refuses_signature
 from .tools import ToolBox
 from .truncation import result_cap_chars, truncate_results
 from .usage import context_tokens
@@ -208,6 +210,8 @@ class Turn:
                 )
                 retries = await self._wait(error, 0 if mended else retries)
             except ModelError as error:
+                if self._distrusted(error, prompt):
+                    continue
                 if not error.retryable:
                     raise
                 retries = await self._wait(error, retries)
@@ -228,7 +232,7 @@ class Turn:
     def _fit(self, prompt: Prompt) -> Sequence[Message]:
         """Return the messages as the provider takes them, pruned and their tool results bounded."""
         standing, request = self._standing, self._request
-        messages = standing.pipeline.prepare(prompt.messages, request.rules).messages
+        messages = standing.pipeline.prepare(prompt.messages, request.rules, refused=standing.refused).messages
         messages = truncate_results(messages, cap=self._cap_chars)
         messages, pruned = standing.pruner.prune(
             messages,
@@ -361,6 +365,18 @@ class Turn:
             tokens=self._window + 1 if observed is None else observed,
             said=error.said,
         )
+
+    def _distrusted(self, error: ModelError, prompt: Prompt) -> bool:
+        """Return whether the provider refused a signature, and there is one that was not taken away before."""
+        if not refuses_signature(str(getattr(error, "said", ""))):
+            return False
+        signed = [m for m in prompt.messages if isinstance(m, AssistantMessage) and has_signed_thinking(m)]
+        refused = self._standing.refused.union(message.entry_id or EntryId("") for message in signed)
+        if refused == self._standing.refused:
+            return False
+        self._standing.refused = refused
+        self._tell(ModelRetried(reason=describe_error(error), seconds=0.0))
+        return True
 
     # -- asking -----------------------------------------------------------------------------------
 

@@ -42,9 +42,15 @@ def reply(*blocks, **facts):
     return AssistantMessage(content=blocks, **facts)
 
 
+REFUSED = frozenset({"some-answer"})
+"""Where any is refused, so are all that have no id."""
+
+
 def prepared(messages, *, strip_signatures=False, **rules):
     """Return what a fresh pipeline makes of messages."""
-    return PromptPipeline().prepare(messages, PromptRules(**rules), strip_signatures=strip_signatures)
+    return PromptPipeline().prepare(
+        messages, PromptRules(**rules), refused=REFUSED if strip_signatures else frozenset()
+    )
 
 
 ANSWERED = reply(WORDS)
@@ -101,7 +107,7 @@ CONVERSATIONS = st.lists(MESSAGES, max_size=10).map(
 @given(CONVERSATIONS, RULES, st.booleans())
 def test_a_prompt_is_whole_and_holds_what_was_asked(messages, rules, strip):
     """Pairs are whole, nobody says nothing, and the user's last message is there, or at the end of a merged one."""
-    result = PromptPipeline().prepare(messages, rules, strip_signatures=strip).messages
+    result = PromptPipeline().prepare(messages, rules, refused=REFUSED if strip else frozenset()).messages
 
     assert pairs_are_whole(result)
     users = [message for message in messages if isinstance(message, UserMessage)]
@@ -121,13 +127,13 @@ def test_a_prompt_is_whole_and_holds_what_was_asked(messages, rules, strip):
 def test_a_prepared_prompt_needs_nothing(messages, rules, strip):
     """It comes back as it is, from the same pipeline and from another; and made again it is the same."""
     pipeline = PromptPipeline()
-    first = pipeline.prepare(messages, rules, strip_signatures=strip)
+    first = pipeline.prepare(messages, rules, refused=REFUSED if strip else frozenset())
 
     for other in (pipeline, PromptPipeline()):
-        again = other.prepare(first.messages, rules, strip_signatures=strip)
+        again = other.prepare(first.messages, rules, refused=REFUSED if strip else frozenset())
         assert again.messages is first.messages
         assert again.changes == ()
-    assert pipeline.prepare(messages, rules, strip_signatures=strip) == first
+    assert pipeline.prepare(messages, rules, refused=REFUSED if strip else frozenset()) == first
 
 
 @given(CONVERSATIONS, RULES)
@@ -145,7 +151,7 @@ def test_what_is_remembered_changes_nothing(messages, rules, seen):
     used = PromptPipeline()
     used.prepare(messages, attrs.evolve(rules, keep_thinking=not rules.keep_thinking))
     used.prepare(messages[:seen], rules)
-    used.prepare(messages[:seen], rules, strip_signatures=True)
+    used.prepare(messages[:seen], rules, refused=REFUSED)
 
     assert used.prepare(messages, rules) == PromptPipeline().prepare(messages, rules)
 
@@ -299,7 +305,7 @@ def test_the_running_turn_keeps_what_its_provider_signed():
 
     running = pipeline.prepare(turn, rules)
     over = pipeline.prepare((*turn, ANSWERED, U), rules)
-    stripped = pipeline.prepare(turn, rules, strip_signatures=True)
+    stripped = pipeline.prepare(turn, rules, refused=REFUSED)
 
     assert running.messages is turn
     assert not has_signed_thinking(over.messages[1])

@@ -4,7 +4,13 @@ import pytest
 
 from openclaw_ctx.contract import AssistantMessage, TextBlock, ThinkingBlock, UnknownBlock
 from openclaw_ctx.runtime.rules import PromptRules
-from openclaw_ctx.runtime.thinking import has_signed_thinking, is_thinking, is_trusted, without_signature
+from openclaw_ctx.runtime.thinking import (
+    has_signed_thinking,
+    is_thinking,
+    is_trusted,
+    refuses_signature,
+    without_signature,
+)
 
 SIGNED = ThinkingBlock(thinking="hm", signature="c2ln")
 PLAIN = ThinkingBlock(thinking="hm")
@@ -57,3 +63,42 @@ def test_without_a_signature_the_thought_is_left():
     assert without_signature(PLAIN) is PLAIN
     assert without_signature(ThinkingBlock(thinking="[hidden]", signature="x", extra={"redacted": True})) is None
     assert without_signature(OWN) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "messages.3.content.0: Invalid signature in thinking block",
+        "messages.3.content.1: Invalid `signature` in `redacted_thinking` block",
+        "messages.5.content.0.thinking.signature: Field required",
+        "ValidationException: messages.1.content.0.thinking.signature: Input should be a valid string",
+        (
+            "messages.7.content.1: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be "
+            "modified. These blocks must remain as they were in the original response."
+        ),
+        "Corrupted thought signature.",
+        "Invalid thought signature.",
+        "Unable to submit request because Thought signature is not valid.. Learn more: https://cloud.google.com",
+        'Provider returned error {"error": {"code": 400, "message": "Corrupted thought signature."}}',
+    ],
+)
+def test_how_a_signature_is_refused(said):
+    """In the words of Anthropic, Bedrock, Google, and of routers that hand them on."""
+    assert refuses_signature(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "messages.129.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`.",
+        "Function call is missing a thought_signature in functionCall parts.",
+        "The request signature we calculated does not match the signature you provided.",
+        "Invalid signature for this webhook",
+        "messages.0.content.0.text: Field required",
+    ],
+)
+def test_what_refuses_no_signature(said):
+    """Taking one away would not help, or there is none."""
+    assert not refuses_signature(said)
