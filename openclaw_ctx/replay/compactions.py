@@ -42,7 +42,7 @@ class Compaction:
     One attempt to make the context smaller.
 
     Attributes:
-        call: The model call that it was made for, or made behind.
+        call: The model call that it was made for, or made behind; there is none of a turn that was given up.
         trigger: ``budget``, ``overflow``, ``timeout_recovery``, or ``engine`` where no host asked.
         compacted: Whether the context is another one; where it is not, *reason* says why.
         measured: Tokens that the prompt was taken for; by a check that is wary, they are more than they cost.

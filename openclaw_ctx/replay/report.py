@@ -274,7 +274,7 @@ def _compactions(article: Element, replay: Replay) -> None:
         if not run.compacted:
             continue
         details = _folded(section, run, kind, some(len(run.compacted), "compaction"))
-        heads = [head[0].upper() + head[1:] for head in HEADS]
+        heads = [head if head == "ms" else head.capitalize() for head in HEADS]
         table = _table(details, "Every compaction of the run", heads, words=set(WORDS))
         for made, (turn, *texts) in zip(run.compacted[:_COMPACTIONS], rows_of(run.compacted), strict=False):
             row = SubElement(table, "tr", {"class": "first"})
