@@ -1,5 +1,5 @@
 """
-Kill a process again and again, and look what is left: ``python -m tests.faults transcript``.
+Kill a process again and again, and look what is left: ``python -m tests.faults transcript``, or ``runtime``.
 
 Exit codes: 0 every promise was kept, 1 one was broken or a change to the disk was not seen, 2 usage.
 """
@@ -18,7 +18,7 @@ from typing import Final
 
 from .outcome import Run, summary, table
 
-SUBJECTS: Final = ("transcript",)
+SUBJECTS: Final = ("runtime", "transcript")
 _SOME: Final = 16
 
 

@@ -9,7 +9,7 @@ import attrs
 
 from .model import ANSWERS, Said, Sheet, text_of
 
-__all__ = ["Found", "as_wire", "read_file", "token_of"]
+__all__ = ["Found", "as_wire", "parsed", "read_file", "token_of", "unfinished"]
 
 
 @attrs.define
@@ -42,11 +42,11 @@ def read_file(path: Path, *, as_is: bool = False) -> Found:
     *lines, rest = path.read_bytes().split(b"\n")
     if rest:
         found.problems += [f"line {len(lines) + 1}: no newline at its end"] if as_is else []
-        lines += [rest] if as_is or _parsed(rest) is not None else []
+        lines += [rest] if as_is or parsed(rest) is not None else []
     places: dict[Any, int] = {}
     more: list[int] = []
     for number, line in enumerate(lines, 1):
-        data = _parsed(line)
+        data = parsed(line)
         if data is None:
             found.problems.append(f"line {number}: no entry can be read there")
         elif number == 1 and data.get("type") == "session":
@@ -57,9 +57,29 @@ def read_file(path: Path, *, as_is: bool = False) -> Found:
             found.ids.append(data["id"])
             more.append(data.get("more", 0))
     if not as_is:
-        _take_back(found, more)
+        whole = len(more) - unfinished(more)
+        del found.sheet.lines[whole:], found.ids[whole:]
     found.sheet.reopen()
     return found
+
+
+def parsed(line: bytes) -> dict[str, Any] | None:
+    """Return the header or entry on a line; ``None`` where it is neither."""
+    try:
+        data = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(data, dict) or not isinstance(data.get("id"), str):
+        return None
+    return data if data.get("type") == "session" or "parentId" in data else None
+
+
+def unfinished(more: Sequence[int]) -> int:
+    """Return how many of the last lines do not count: they say that more were to be written with them."""
+    count = 1 if more and more[-1] else 0
+    while 0 < count < len(more) and more[-count - 1] == more[-count] + 1:
+        count += 1
+    return count
 
 
 def token_of(data: Mapping[str, Any]) -> str:
@@ -98,25 +118,6 @@ def as_wire(line: Said, *, ids: Sequence[str]) -> dict[str, Any]:
             return {"name": line.token}
         case _:
             return {"customType": "state", "data": {"mark": line.token}}
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    """Return the header or entry on a line; ``None`` where it is neither."""
-    try:
-        data = json.loads(line)
-    except ValueError:
-        return None
-    if not isinstance(data, dict) or not isinstance(data.get("id"), str):
-        return None
-    return data if data.get("type") == "session" or "parentId" in data else None
-
-
-def _take_back(found: Found, more: list[int]) -> None:
-    """Leave out the last lines where they say that more were to be written with them."""
-    count = 1 if more and more[-1] else 0
-    while 0 < count < len(more) and more[-count - 1] == more[-count] + 1:
-        count += 1
-    del found.sheet.lines[len(more) - count :], found.ids[len(more) - count :]
 
 
 def _said(data: Mapping[str, Any], places: Mapping[Any, int], found: Found, number: int) -> Said:

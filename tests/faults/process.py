@@ -52,10 +52,10 @@ class Teller:
     _own: int = 0
     _base: int = 0
 
-    def begin(self, operation: int) -> None:
+    def begin(self, operation: int, **facts: Any) -> None:
         """Say that an operation of this number is about to run."""
         self.points.begin(operation)
-        self.say("begin", operation=operation)
+        self.say("begin", operation=operation, **facts)
 
     def done(self, **facts: Any) -> None:
         """Say that it has returned, and what changed the disk past the points, if anything."""
