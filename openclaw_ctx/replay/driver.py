@@ -26,7 +26,7 @@ from openclaw_ctx.transcript.importers import ImportedSession
 from .ledger import Ledger
 from .measures import Replay, Run
 from .players import Assembling, Player, Running
-from .summaries import EXTRACTIVE, Summaries
+from .summaries import EXTRACTIVE, SCRIPTED, Summaries
 
 __all__ = ["LEAST_BUDGET", "Progress", "replay_session", "window_for"]
 
@@ -104,7 +104,7 @@ async def _run(
     began = time.perf_counter()
     asked = summaries or Summaries.extractive()
     ledger = Ledger(budget=budget, summaries=asked, engine=engine)
-    slotted = _in_a_copy(settings.with_engine(engine))
+    slotted = _in_a_copy(settings.with_engine(engine), audited=asked.name != SCRIPTED)
     with _temporary_folder(above) as folder:
         opening = Host.open(
             slotted,
@@ -150,17 +150,20 @@ async def _run(
     )
 
 
-def _in_a_copy(loaded: LoadedSettings) -> LoadedSettings:
+def _in_a_copy(loaded: LoadedSettings, *, audited: bool) -> LoadedSettings:
     """
     Return the settings without what reaches beyond a copy.
 
     Nobody takes notes in the workspace, no model is asked that was not named, and
-    no cap makes a window smaller than its budget.
+    no cap makes a window smaller than its budget. No audit is passed by a script.
     """
     settings = loaded.settings
     defaults = settings.agents.defaults
-    alone = attrs.evolve(defaults, context_tokens=None, compaction=attrs.evolve(defaults.compaction, model=EXTRACTIVE))
+    compaction = attrs.evolve(defaults.compaction, model=EXTRACTIVE)
+    if not audited:
+        compaction = attrs.evolve(compaction, quality_guard=attrs.evolve(compaction.quality_guard, enabled=False))
     plugins = attrs.evolve(settings.plugins, slots=attrs.evolve(settings.plugins.slots, memory=None))
+    alone = attrs.evolve(defaults, context_tokens=None, compaction=compaction)
     agents = attrs.evolve(settings.agents, defaults=alone)
     return attrs.evolve(loaded, settings=attrs.evolve(settings, agents=agents, plugins=plugins), findings=())
 

@@ -264,6 +264,16 @@ async def test_a_script_summarises_by_the_way_of_a_model():
     assert timeless[0] == timeless[1]
 
 
+async def test_no_audit_keeps_a_script_from_summarising():
+    """Its words are fixed, and would pass none."""
+    config: dict[str, object] = {"agents": {"defaults": {"compaction": {"mode": "safeguard"}}}}
+
+    run = await replayed(long_session(), budget=8_000, summaries=SCRIPTED(), config=config)
+
+    assert run.compactions > 0
+    assert run.failed_compactions == 0
+
+
 async def test_a_compaction_of_a_replay_without_a_model_is_noted_too():
     """As it always was made, in the host's own way."""
     run = await replayed(long_session(), budget=6_000)

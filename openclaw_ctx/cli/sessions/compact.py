@@ -1,6 +1,5 @@
 """``openclaw-ctx sessions compact``: a session with less in its context, and all of it in its transcript."""
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Final
@@ -10,6 +9,7 @@ import click
 
 from openclaw_ctx.assembly import Host, address_of, state_folder
 from openclaw_ctx.cli.compacting import told
+from openclaw_ctx.cli.ending import run_to_an_end
 from openclaw_ctx.cli.options import TOKENS, config_option, json_option, state_option
 from openclaw_ctx.cli.reaching import reaching
 from openclaw_ctx.cli.speech import clean_text, say, say_json, warn
@@ -67,7 +67,8 @@ def command(
       openclaw-ctx sessions compact kitchen --focus flour --budget 32k
 
     Exit codes: 0 compacted, or nothing to do; 1 it failed, or there is no such
-    session; 2 usage or configuration.
+    session; 2 usage or configuration; 129 its terminal was closed,
+    130 interrupted, 143 terminated: the session is as it was then.
     """  # noqa: D301 -- click keeps the lines below a real backspace
     configure_console()
     loaded = load_settings(config_path)
@@ -76,7 +77,7 @@ def command(
     with reaching():
         model = None if model_name is None else connect_model(address_of(model_name, loaded.settings))
     opened = attrs.evolve(loaded, findings=())  # they have been said
-    done = asyncio.run(_compacted(opened, key, model, state_folder(state_dir), budget=budget, focus=focus))
+    done = run_to_an_end(_compacted(opened, key, model, state_folder(state_dir), budget=budget, focus=focus))
     _tell(key, done, findings, as_json=as_json)
     return 0 if done.result.ok else _EXIT_FAILED
 
