@@ -83,6 +83,8 @@ class Provider:
 
     url: str = ""
     replies: list[Any] = attrs.Factory(list)
+    whole: Any = None
+    """Answers every request that is not for a stream, where it is given."""
     requests: list[Request] = attrs.Factory(list)
     asked: asyncio.Event = attrs.Factory(asyncio.Event)
     """Set when a request has come."""
@@ -99,9 +101,16 @@ class Provider:
             request = await _read(reader)
             self.requests.append(request)
             self.asked.set()
-            refused = _refused(request)
-            await self._send(Reply(*refused) if refused else self.replies.pop(0), reader, writer)
+            await self._send(self._reply(request), reader, writer)
         writer.close()
+
+    def _reply(self, request: Request) -> Any:
+        refused = _refused(request)
+        if refused:
+            return Reply(*refused)
+        if self.whole is not None and not request.body.get("stream"):
+            return self.whole
+        return self.replies.pop(0)
 
     async def _send(self, reply: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         match reply:
