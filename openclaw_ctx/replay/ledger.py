@@ -68,8 +68,7 @@ class Ledger:
 
     def ask(self, prompt: Prompt, session: Session) -> None:
         """Note a prompt that the model is asked with; it is a call once it is answered."""
-        self._follow(prompt.messages, session)
-        kept = sum(message.entry_id in self.record for message in prompt.messages)
+        kept = self._kept(prompt.messages, session)
         folded = any(isinstance(message, CompactionSummaryMessage) for message in prompt.messages)
         away = len(self.record) - kept
         summarised = min(away, session.transcript.summarised_count) if folded else 0
@@ -129,7 +128,7 @@ class Ledger:
         begun, self._begun = self._begun, None
         if begun is None or (result.ok and not result.compacted):
             return
-        self._follow(session.history, session)
+        kept = self._kept(session.history, session)
         made, requests = result.result, self._summaries.requests - begun.requests
         summary = None if made is None else made.summary
         self._made += result.compacted
@@ -148,7 +147,7 @@ class Ledger:
                 if result.compacted
                 else None,
                 requests=requests,
-                kept=sum(message.entry_id in self.record for message in session.history),
+                kept=kept,
                 messages=len(self.record),
             )
         )
@@ -163,11 +162,20 @@ class Ledger:
         if self._begun is not None and not self._begun.asked and notice.result is not None:
             self.end(notice.result, session)
 
-    def _follow(self, messages: Sequence[Message], session: Session) -> None:
-        """Learn the entries anew where messages have been written anew, as a tool result is that was cut."""
+    def _kept(self, messages: Sequence[Message], session: Session) -> int:
+        """
+        Return how many of *messages* are of the record.
+
+        Where some have been written anew, as a tool result is that was cut, the
+        record's entries are learned anew.
+        """
         known = self.record
-        if any(m.entry_id not in known for m in messages if not isinstance(m, CompactionSummaryMessage)):
-            self.record = {message.entry_id for message in session.transcript.record()}
+        kept = sum([message.entry_id in known for message in messages])
+        strangers = (m for m in messages if m.entry_id is not None and m.entry_id not in known)
+        if kept == len(messages) or all(isinstance(message, CompactionSummaryMessage) for message in strangers):
+            return kept
+        self.record = known = {message.entry_id for message in session.transcript.record()}
+        return sum(message.entry_id in known for message in messages)
 
     def _take(self) -> dict[str, float]:
         """Return milliseconds by hook since the last time."""

@@ -22,12 +22,15 @@ from openclaw_ctx.contract import (
     ToolResultMessage,
     UserMessage,
 )
+from openclaw_ctx.errors import ContextOverflowError, ModelRejectedError
+from openclaw_ctx.models import ModelRequest
 from openclaw_ctx.replay import LEAST_BUDGET, Run, Summaries, replay_session
 from openclaw_ctx.replay import players as players_module
 from openclaw_ctx.replay.driver import window_for
 from openclaw_ctx.replay.ledger import Ledger
-from openclaw_ctx.replay.recorded import NOT_RECORDED
+from openclaw_ctx.replay.recorded import NOT_RECORDED, RecordedModel, Recording
 from openclaw_ctx.runtime.window import HARD_MIN_TOKENS, effective_reserve, prompt_budget
+from openclaw_ctx.tokens import estimate_tokens
 from openclaw_ctx.transcript.importers import ImportedSession
 
 SCRIPTED, EXTRACTIVE = Summaries.scripted, Summaries.extractive
@@ -327,6 +330,36 @@ class _Session:
     history: Sequence[Message] = ()
 
 
+async def test_results_that_were_cut_are_still_of_the_record():
+    """The host writes them anew, under other ids: what stands in the prompt is kept all the same."""
+    messages: list[Message] = [user("go")]
+    for number in range(6):
+        messages += [reply("", f"c{number}"), result(f"c{number}", f"{number} line " * 1_875)]
+    messages += [reply("done"), user("and?"), reply("so")]
+
+    run = await replayed(messages, budget=44_000, summaries=EXTRACTIVE())
+
+    last = run.calls[-1]
+    assert run.compacted == ()
+    assert last.prompt_tokens < run.calls[-2].prompt_tokens / 2
+    assert (last.kept, last.left_out, last.summarised) == (15, 0, 0)
+
+
+async def test_the_recorded_model_refuses_what_is_longer_than_its_limit():
+    """As a provider does, with what it counted; the reply is given to a shorter request."""
+    recording = Recording([reply("yes", usage={"input": 1})])
+    model = RecordedModel(recording, count=estimate_tokens, limit=50)
+
+    with pytest.raises(ContextOverflowError) as refused:
+        await model.complete(ModelRequest(messages=[user("word " * 90)]))
+    answer = await model.complete(ModelRequest(messages=[user("word " * 9)]))
+
+    assert refused.value.observed_tokens == estimate_tokens(user("word " * 90))
+    assert (answer.message.text, answer.message.usage) == ("yes", None)
+    with pytest.raises(ModelRejectedError):
+        await model.complete(ModelRequest(messages=[user("more")]))
+
+
 # -- nothing reaches beyond the copy ---------------------------------------------------------------
 
 
@@ -338,7 +371,7 @@ async def test_a_replay_takes_no_notes_and_heeds_no_cap(tmp_path, monkeypatch):
         "agents": {"defaults": {"contextTokens": 5_000, "compaction": {"model": "acme/big"}}},
     }
 
-    run = await replayed(long_session(), budget=20_000, summaries=EXTRACTIVE(), config=config)
+    run = await replayed(long_session(), budget=8_000, summaries=EXTRACTIVE(), config=config)
 
     assert list(tmp_path.iterdir()) == []
     assert run.peak_tokens > 5_000
