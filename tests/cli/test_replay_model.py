@@ -113,6 +113,26 @@ def test_a_turn_that_was_given_up_is_said(run: Run, tmp_path):
     assert ">given up<" in (tmp_path / "out.html").read_text(encoding="utf-8")
 
 
+def test_the_turns_of_every_recorded_session_are_run_within_the_budget(recorded_transcripts: Path, run: Run):
+    """No prompt is over it, no engine is replaced, and what has no call was given up for a reason."""
+    pytest.importorskip("openclaw_ctx_window")
+    seen = compactions = 0
+
+    for path in sorted(path for path in recorded_transcripts.iterdir() if path.is_file()):
+        done = run("replay", path, "-e", "legacy", "-e", "window", "-b", "8k", "--model", "scripted", "--json")
+        assert done.returncode in {0, 3}, path.name
+        assert done.stderr.count("\n") == (done.returncode == 3), path.name
+        for one in (one for replay in json.loads(done.stdout)["replays"] for one in replay["runs"]):
+            seen += 1
+            compactions += one["compactions"]
+            assert set(one["answered_by"]) <= {one["engine"]}, (path.name, one["verdict"])
+            assert one["over_budget_calls"] == 0, (path.name, one["verdict"])
+            assert {turn["kind"] for turn in one["given_up"]} <= {"context_overflow", "compaction_failure"}, path.name
+
+    assert seen >= 30
+    assert compactions > 20
+
+
 # -- a real model ----------------------------------------------------------------------------------
 
 
