@@ -35,6 +35,7 @@ __all__ = ["Rehearsal", "rehearse", "run"]
 _SCRIPTS: Final = 12
 _WEIGHTS: Final = {"open": 4, "turn": 15, "compact": 30, "rotate": 40, "settle": 8, "close": 3}
 _BY_PARENT: Final = 8  # one run in so many
+_AT_CALLS: Final = 0.85  # of the other runs; the rest end when an operation is about to return
 _TWICE: Final = 0.4  # of the runs
 # What is known of a program that is killed: calls without a result where its tools were running, a half line at the
 # end until somebody writes again.
@@ -144,9 +145,10 @@ class _Life:
         return ended
 
     def _aim_at(self, kind: str, places: Sequence[tuple[int, int]]) -> Aim:
-        """Aim at a call of an operation of this kind, at each as often; or at its end."""
-        aims = [(place, point) for place, points in places for point in range(points + 1)]
-        place, point = self.chosen.choice(aims)
+        """Aim at a call of an operation of this kind, at each as often; or at the end of one."""
+        calls = [(place, point) for place, points in places for point in range(points)]
+        ends = [(place, points) for place, points in places]
+        place, point = self.chosen.choice(calls if calls and self.chosen.random() < _AT_CALLS else ends)
         return Aim(operation=OCCURRENCES * KINDS.index(kind) + place, point=point, seed=self.done.seed)
 
     def _note(self, ended: Ended) -> None:
@@ -175,7 +177,7 @@ class _Life:
             findings = verify_file(file).findings
             problems.wrong += [f"{file.name}: {each}" for each in findings if each.code not in _OF_A_KILL]
         self.done.problems.add(problems)
-        self.said = found
+        self.said = [*wanted, *found[len(wanted) :]]  # as it was said: what was cut may be cut again
 
     def _count_leftovers(self) -> None:
         sessions = self.folder / "sessions"

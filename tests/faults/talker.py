@@ -43,6 +43,7 @@ WINDOW: Final = 6_000
 _CONFIG: Final[Mapping[str, Any]] = {
     "agents": {
         "defaults": {
+            "contextLimits": {"toolResultMaxChars": 1_000},
             "compaction": {
                 "model": "extractive",
                 "reserveTokens": 1_000,
@@ -50,7 +51,7 @@ _CONFIG: Final[Mapping[str, Any]] = {
                 "keepRecentTokens": 800,
                 "midTurnPrecheck": {"enabled": True},
                 "truncateAfterCompaction": True,
-            }
+            },
         }
     }
 }
@@ -61,7 +62,7 @@ _OVERFLOWS: Final = 0.5  # of the conversations, once
 _BREAKS_OFF: Final = 0.06  # of the answers
 # What stands together fits into the window, whatever was compacted: what never fits is no matter of being killed.
 _SAID_CHARS: Final = (20, 1_500)
-_RESULT_CHARS: Final = (10, 1_200)
+_RESULT_CHARS: Final = (40, 1_500)  # longer than is allowed, so that some are cut, in the transcript too
 _WORDS: Final = "and so \u2028 é 漢字 on,\n"
 
 # Nothing is imported behind a fork: that takes longer than a conversation.

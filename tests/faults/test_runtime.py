@@ -13,7 +13,7 @@ from openclaw_ctx.runtime.events import MessageAppended
 from openclaw_ctx.runtime.turn import Turn
 from openclaw_ctx.transcript.record_file import RecordFile
 from openclaw_ctx.transcript.stores import base, file_store
-from tests.faults.chain import differences
+from tests.faults.chain import differences, is_of
 from tests.faults.runtime import Rehearsal, rehearse, run
 from tests.faults.talker import KINDS
 
@@ -146,3 +146,17 @@ def test_what_is_there_is_compared_with_what_was_acknowledged(found: str, more: 
     problems = differences(_say(*"abc"), _say(*found), more=more)
 
     assert {kind for kind, sentences in problems.items() if sentences} == kinds
+
+
+@pytest.mark.parametrize(
+    "role, text, holds",
+    [
+        pytest.param("toolResult", "a shows \n[truncated: 9 characters were cut]", True, id="a result that was cut"),
+        pytest.param("toolResult", "a shows ", False, id="a result that says less"),
+        pytest.param("toolResult", "b shows \n[truncated: 9 characters were cut]", False, id="another result"),
+        pytest.param("assistant", "a shows \n[truncated: 9 characters were cut]", False, id="an answer that was cut"),
+    ],
+)
+def test_a_result_may_be_cut_and_nothing_else(role: str, text: str, *, holds: bool) -> None:
+    """It is the same one that was said, and says that it was cut."""
+    assert is_of((role, "call", text), (role, "call", "a shows " + "word " * 20)) is holds
