@@ -29,8 +29,8 @@ WORDS: Final = frozenset({2, 7})
 
 _SHOWN: Final = 5
 _TRIGGERS = {
-    "budget": "ahead of a full window",
-    "overflow": "did not fit",
+    "budget": "over budget",
+    "overflow": "too long",
     "timeout_recovery": "no answer in time",
     "engine": "the engine's own",
 }
@@ -149,11 +149,11 @@ def given_up_as_json(turn: GivenUp) -> dict[str, Any]:
 
 def _why(made: Compaction) -> str:
     why = _TRIGGERS.get(made.trigger, clean_text(made.trigger))
-    return f"{why}, at {count(made.measured)}" if made.trigger == "overflow" else why
+    return f"{why}: {count(made.measured)}" if made.trigger == "overflow" else why
 
 
 def _by(made: Compaction) -> str:
     if not made.compacted:
         return f"failed: {clean_text(made.reason or 'no reason was given')}"
     name = clean_text(made.summarised_by or "-")
-    return name if made.requests <= 1 else f"{name}, {count(made.requests)} requests"
+    return name if made.requests <= 1 else f"{count(made.requests)} x {name}"

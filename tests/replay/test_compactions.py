@@ -28,8 +28,8 @@ def test_a_compaction_is_a_row_under_the_heads():
     rows = rows_of([MADE, FAILED])
 
     assert rows == [
-        ("3", "8", "did not fit, at 9,100", "8,200", "1,300", "25%", "12.3", "acme/big, 3 requests"),
-        ("3", "8", "ahead of a full window", "8,200", "-", "25%", "12.3", "failed: no credit"),
+        ("3", "8", "too long: 9,100", "8,200", "1,300", "25%", "12.3", "3 x acme/big"),
+        ("3", "8", "over budget", "8,200", "-", "25%", "12.3", "failed: no credit"),
     ]
     assert {len(row) for row in rows} == {len(HEADS)}
     assert [HEADS[index] for index in sorted(WORDS)] == ["why", "summarised by"]
@@ -92,7 +92,7 @@ def test_the_page_tells_of_compactions_at_their_marks_and_folds_them_away(make_r
     page = render_report([Replay(source="s", format="f", runs=(run,), skipped=())], generated_at=NOW)
     other = render_report([Replay(source="s", format="f", runs=(quiet,), skipped=())], generated_at=NOW)
 
-    assert "8,200 to 1,300 tokens, summarised by acme/big, 3 requests" in page
+    assert "8,200 to 1,300 tokens, summarised by 3 x acme/big" in page
     assert "Every compaction" in page
     assert ">given up<" in page
     assert "Turn 2 was given up (k): r." in page
