@@ -209,6 +209,34 @@ async def test_too_long_is_known_by_its_words_whatever_its_status(tmp_path, lang
         assert session.waits.seconds == []
 
 
+PAGE = "<html><head><title>413 Request Entity Too Large</title></head><body>nginx</body></html>"
+TOO_LONG = "prompt is too long: 9000 tokens > 8000 maximum"
+
+
+@both
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(Reply(PAGE, 413, content_type="text/html"), id="a page of a proxy"),
+        pytest.param(Reply("", 413), id="nothing but a status"),
+        pytest.param(Reply({"error": TOO_LONG}, 400), id="a text in the place of an object"),
+        pytest.param(Reply({"message": TOO_LONG}, 400), id="no error object"),
+        pytest.param(Reply({"detail": [{"msg": TOO_LONG}]}, 422), id="a list of details"),
+        pytest.param(Reply([{"error": {"code": 400, "message": TOO_LONG}}], 400), id="an object in a list"),
+        pytest.param(Reply(TOO_LONG, 400, content_type="text/plain"), id="plain text"),
+    ],
+)
+async def test_too_long_is_known_in_whatever_body_a_gateway_wraps_it(tmp_path, language, reply):
+    """The words count, wherever they stand."""
+    async with talk(tmp_path, language, reply, streamed(language, "fine")) as session:
+        before = await fill(session)
+        result = await session.run("and now?")
+
+        assert (result.text, result.compactions) == ("fine", 1)
+        assert said(session) == [*before, ("user", "and now?"), ("assistant", "fine")]
+        assert session.waits.seconds == []
+
+
 @both
 async def test_too_long_may_be_told_within_a_stream(tmp_path, language):
     """The status was 200, and part of an answer had come: it is void."""
