@@ -239,7 +239,7 @@ async def test_a_turn_behind_one_whose_end_hangs_is_answered(tmp_path, operation
     call = ScriptedAnswer(tool_calls=(ToolCallBlock(id="c", name="look", arguments={}),))
     look = EngineTool(name="look", description="", parameters={}, call=lambda arguments: "rain")
     made = _stuck_in(operation, stuck, record)
-    deadlines = {"afterTurn": 0.2, "maintain": 0.2, "ingest": 0.2}
+    deadlines = {"afterTurn": 0.5, "maintain": 0.5, "ingest": 0.5}
     script = ["zero", call, "first", "second"] if operation == "ingest" else ["first", "second"]
     async with host_with(tmp_path, made, script, config={"deadlines": deadlines}) as host:
         async with host.session("talk") as talk:
@@ -268,7 +268,7 @@ async def test_a_compaction_that_ends_behind_its_deadline_is_thrown_away(tmp_pat
         return CompactResult(ok=True, compacted=True, result=Compaction(summary="too late"))
 
     made = engine(compact=compact)
-    config = {"deadlines": {"compact": 0.2}}
+    config = {"deadlines": {"compact": 0.5}}
     options = {"config": config, "summary_model": ScriptedModel(["They talked."] * 20)}
     async with host_with(tmp_path, made, [OVERFLOW, "fine"], **options) as host, host.session("talk") as talk:
         await fill(talk)
