@@ -49,12 +49,12 @@ class TurnLimit:
         self._since: EntryId | None = None
         self._cuts = False
 
-    def cut(self, history: History) -> Sequence[Message]:
+    def cut(self, history: History) -> History:
         """
         Return the end of *history*, behind the instructions and summaries that it opens with.
 
         Reads what it keeps, and the turn before it where there is one too many. The
-        same history where nothing is cut, a slice of it where nothing opens it.
+        same history where nothing is cut, else a view of it, so that it is lazy in any case.
         """
         turns = self._turns
         if turns is None or turns < 1:
@@ -105,8 +105,8 @@ def _told_start(starts: Sequence[int], turns: int) -> int:
     return starts[best]
 
 
-def _behind_opening(history: History, start: int) -> Sequence[Message]:
+def _behind_opening(history: History, start: int) -> History:
     opening = 0
     while isinstance(history[opening], _LEADING):
         opening += 1
-    return (*history[:opening], *history[start:]) if opening else history[start:]
+    return history.without(opening, start) if opening else history[start:]

@@ -61,6 +61,13 @@ class History(Sequence[Message]):
     def __repr__(self) -> str:
         return f"<History of {len(self)} messages>"
 
+    def without(self, start: int, stop: int) -> "History":
+        """Return a view of the same messages but those from *start* up to *stop*; no message is read for it."""
+        gone = range(*slice(start, stop).indices(len(self)))
+        entries = self._entries[self._start : self._start + gone.start]
+        entries += self._entries[self._start + max(gone.start, gone.stop) : self._stop]
+        return History(entries, self._read, 0, len(entries))
+
     def is_read_as(self, other: Sequence[Message]) -> bool:
         """Return whether both read their messages in the same way, so that one is as good as the other."""
         return isinstance(other, History) and self._read == other._read  # noqa: SLF001 -- one class

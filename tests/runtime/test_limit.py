@@ -184,6 +184,9 @@ def test_instructions_stay_first_and_once(turns):
 
     shown = limit_history(talk.history, turns=turns)
 
+    assert isinstance(shown, History)
+    assert shown.is_read_as(talk.history)
+    assert talk.read <= {"s", "u1", *(entry.id for entry in talk.entries[-2 * 9 :])}
     assert shown[0] == SYSTEM
     assert [message.role for message in shown].count("system") == 1
     assert turns <= len(asked(shown)) <= math.ceil(1.5 * turns)

@@ -113,6 +113,22 @@ def test_a_history_cannot_be_changed(change: Any) -> None:
     assert texts(history) == ["m0", "m1", "m2"]
 
 
+@settings(deadline=None)
+@given(st.integers(0, 6), st.integers(-8, 8), st.integers(-8, 8))
+def test_a_history_without_a_range_is_lazy(count: int, start: int, stop: int) -> None:
+    """What is left is what a list would have left, and none of it has been read."""
+    shelf = Shelf(count)
+    history = shelf.history()[1:]
+    plain = list(range(1, count))
+    del plain[start:stop]
+
+    left = history.without(start, stop)
+
+    assert left.is_read_as(history)
+    assert shelf.read == []
+    assert texts(left) == [f"m{number}" for number in plain]
+
+
 @pytest.mark.parametrize("index", ["0", None, 1.0], ids=["a-text", "none", "a-float"])
 def test_an_index_is_a_number(index: Any) -> None:
     """As of a list."""
