@@ -92,7 +92,7 @@ async def run_turn(
                 system_prompt=system_prompt,
                 max_tokens=max_tokens,
                 citations_mode=citations_mode,
-                flush=memory.flush(model, system_prompt),
+                flush=memory.flush(model, model_name, system_prompt),
             ),
             policy=wiring.turns,
             standing=session.standing,
@@ -132,7 +132,7 @@ class _MemoryOfRun:
             return None
         return MemoryPrompt(sections=tuple(map(str, sections)))
 
-    def flush(self, model: Model, system_prompt: str | None) -> Flush | None:
+    def flush(self, model: Model, model_name: str | None, system_prompt: str | None) -> Flush | None:
         """Return how the memory is given the chance to write down what a compaction will fold away."""
         if self._memory is None or not self._session.wiring.flush.enabled:
             return None
@@ -141,6 +141,7 @@ class _MemoryOfRun:
             facts=self._facts,
             policy=self._session.wiring.flush,
             model=model,
+            model_name=model_name,
             system_prompt=system_prompt,
         )
 

@@ -121,6 +121,7 @@ async def run_flush(
     system_prompt: str | None,
     abort: AbortSignal | None,
     now: datetime,
+    model_name: str | None = None,
     max_rounds: int = 4,
 ) -> FlushResult:
     """
@@ -138,6 +139,7 @@ async def run_flush(
         system_prompt: The agent's own.
         abort: Ends the flush, and the turn with it.
         now: In the user's time zone.
+        model_name: The provider's name of the model; ``None`` is the client's own.
         max_rounds: Requests to the model; calls of the last one are still run.
 
     Raises:
@@ -155,6 +157,7 @@ async def run_flush(
         return FlushResult(notes=0, reason=_why_nothing_is_written(facts.workspace_dir))
     request = ModelRequest(
         messages=(*messages, UserMessage(content=_prompt(policy, now))),
+        model=model_name,
         system_prompt=_system_prompt(policy, system_prompt, now),
         tools=box.schemas,
     )

@@ -26,6 +26,7 @@ class Flush:
     facts: MemoryFacts
     policy: FlushPolicy
     model: Model
+    model_name: str | None
     system_prompt: str | None
     now: Callable[[], datetime] = attrs.field(default=lambda: datetime.now().astimezone())
 
@@ -63,6 +64,7 @@ class Flush:
             system_prompt=self.system_prompt,
             abort=abort,
             now=self.now(),
+            model_name=self.model_name,
         )
         session: SessionKey = self.facts.session_key
         if result.reason is None:
