@@ -21,7 +21,7 @@ class _Sizes:
     turns: int = 5
     gap_rounds: int = 7
     sessions: int = 20
-    session_turns: int = 20
+    session_turns: int = 60
     session_rounds: int = 5
 
     @classmethod
