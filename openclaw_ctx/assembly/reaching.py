@@ -23,8 +23,9 @@ def address_of(name: str, settings: Settings, *, base_url: str | None = None) ->
     """
     provider, model = split_model_name(name)
     said = settings.models.providers.get(provider)
-    if said is not None and said.unset_variables:
-        raise ConfigError(name, [_unset(provider, written) for written in said.unset_variables])
+    if said is not None and (said.unset_variables or said.unread_secrets):
+        unset = [_unset(provider, written) for written in said.unset_variables]
+        raise ConfigError(name, [*unset, *said.unread_secrets])
     entry = settings.models.find(provider, model)
     return address_from(
         name,

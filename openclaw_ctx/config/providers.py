@@ -56,6 +56,7 @@ class ProviderSettings(Section):
         api: ``None``: the provider's usual one; may be one that has no client here.
         unset_variables: ``"path: ${NAME}"`` of each variable in it that is unset or empty. The string there is as
             written, so a provider that has any must not be asked.
+        unread_secrets: The same of each reference to a secret that is not followed here.
     """
 
     own_variables: ClassVar[frozenset[str] | None] = EVERY_KEY
@@ -64,7 +65,10 @@ class ProviderSettings(Section):
         "baseUrl", "Where requests go; null: where a provider of this id is known to be.", default=None, secret=True
     )
     api_key: str | None = declare(
-        "apiKey", "The key, best as ${VARIABLE}; null: the provider's usual variable.", default=None, secret=True
+        "apiKey",
+        'The key, best as ${VARIABLE} or {source: "env", id: "VARIABLE"}; null: the provider\'s usual variable.',
+        default=None,
+        secret=True,
     )
     api: str | None = declare(
         "api",
@@ -74,6 +78,7 @@ class ProviderSettings(Section):
     )
     models: tuple[ProviderModelSettings, ...] = declare("models", "What it has.", default=(), converter=as_tuple)
     unset_variables: tuple[str, ...] = ()
+    unread_secrets: tuple[str, ...] = ()
 
 
 def _providers(providers: Mapping[str, ProviderSettings]) -> FrozenDict:

@@ -30,6 +30,7 @@ _Path: TypeAlias = tuple[object, ...]
 # As in the reference system: upper case only, so that a template in a prompt stays a template.
 _VARIABLE: Final = re.compile(r"\$(\$)?\{([A-Z_][A-Z0-9_]*)\}")
 _DEEPEST: Final = 100
+_OTHER_SOURCES: Final = ("exec", "file")
 # Where people put keys, in the wrong place too.
 _NEVER_QUOTED: Final = frozenset({("plugins", "entries"), ("models", "providers")})
 
@@ -80,6 +81,7 @@ class _Reader:
     environ: Mapping[str, str] = attrs.field(repr=False)
     problems: list[tuple[_Path, str]] = attrs.field(factory=list)
     unset: list[_Unset] = attrs.field(factory=list)
+    unread: list[str] = attrs.field(factory=list)
     findings: list[str] = attrs.field(factory=list)
 
     def section(self, section: type[Section], raw: JSON, path: _Path) -> JSON:
@@ -119,11 +121,22 @@ class _Reader:
                 return {key: self._entry(kind, value, (*path, key)) for key, value in self._items(raw, path)}
             case (kind, "[]"), list() | tuple():
                 return [self.section(kind, value, (*path, index)) for index, value in enumerate(raw)]
+        if not field.repr and field.type == (str | None) and isinstance(raw, Mapping):  # a secret, and no object
+            return self._referred(raw, path)
         return self._filled(raw, path)
+
+    def _referred(self, reference: Mapping[Any, JSON], path: _Path) -> str:
+        """Return the secret that the reference system's ``{source, provider, id}`` refers to, where it can be had."""
+        source, name = reference.get("source"), reference.get("id")
+        if source == "env" and isinstance(name, str) and re.fullmatch(r"\w+", name):
+            return self._variable(name, path)
+        told = f"a reference of source {source!r}" if source in _OTHER_SOURCES else "no reference that can be read"
+        self.unread.append(f"{format_path(path)}: {told}, and only those of source 'env' with an id are followed here")
+        return ""
 
     def _entry(self, kind: type[Section], raw: JSON, path: _Path) -> JSON:
         """Return an entry that knows which variables it lacks of those that switch off nothing but it."""
-        before = len(self.unset)
+        before, read = len(self.unset), len(self.unread)
         picked = self.section(kind, raw, path)
         keys = kind.own_variables
         own = [unset for unset in self.unset[before:] if keys is EVERY_KEY or unset.path[len(path)] in keys]
@@ -131,6 +144,9 @@ class _Reader:
         if own:
             picked["unset_variables"] = tuple(f"{format_path(unset.path)}: ${{{unset.name}}}" for unset in own)
             self.findings += [f"{unset}, so this entry is off" for unset in own]
+        if unread := tuple(self.unread[read:]):
+            picked["unread_secrets"] = unread
+            self.findings += [f"{one}, so this entry is off" for one in unread]
         return picked
 
     def _filled(self, value: JSON, path: _Path) -> JSON:
@@ -146,6 +162,14 @@ class _Reader:
             return [self._filled(item, (*path, index)) for index, item in enumerate(value)]
         if value is not None and not isinstance(value, bool | int | float):
             self.problems.append((path, f"expected JSON, not {describe(value)}"))
+        return value
+
+    def _variable(self, name: str, path: _Path) -> str:
+        value = self.environ.get(name)
+        if not value:
+            self.unset.append(_Unset(path, name, "empty" if name in self.environ else "not set"))
+            return ""
+        remember_secret(value)
         return value
 
     def _substituted(self, text: str, path: _Path) -> str:

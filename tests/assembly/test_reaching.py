@@ -127,3 +127,14 @@ async def test_a_package_that_is_missing_is_one_too(tmp_path, monkeypatch):
 
     with pytest.raises(ConfigError, match=r"compaction\.model: 'acme/small' cannot be asked; This model needs"):
         await Host.open(_config(), state_dir=tmp_path, registry=Registry())
+
+
+async def test_a_provider_whose_key_is_not_read_is_not_asked(tmp_path, clients):
+    """Not with the key of another place either."""
+    config = _config()
+    config["models"]["providers"]["acme"]["apiKey"] = {"source": "file", "provider": "vault", "id": "/acme"}
+
+    with pytest.raises(ConfigError, match=r"compaction\.model: 'acme/small' cannot be asked; .*source 'file'"):
+        await Host.open(config, state_dir=tmp_path, registry=Registry())
+
+    assert clients == []

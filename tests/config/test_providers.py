@@ -110,3 +110,43 @@ def test_a_window_of_nothing_is_refused() -> None:
     assert list(caught.value.problems) == [
         "$.models.providers.acme.models[1].contextWindow: expected a whole number of at least 1, or null, not 0"
     ]
+
+
+def test_a_key_may_be_a_reference_to_the_environment() -> None:
+    """As the reference system's files have it."""
+    loaded = _loaded({"KEY": SECRET}, acme={"apiKey": {"source": "env", "provider": "default", "id": "KEY"}})
+
+    assert loaded.findings == ()
+    assert loaded.settings.models.providers["acme"] == ProviderSettings(api_key=SECRET)
+
+
+def test_a_reference_to_an_unset_variable_switches_off_only_its_provider() -> None:
+    """As a variable in a text does."""
+    loaded = _loaded(acme={"apiKey": {"source": "env", "provider": "default", "id": "NOPE"}}, good={})
+
+    providers = loaded.settings.models.providers
+    assert providers["acme"].unset_variables == ("$.models.providers.acme.apiKey: ${NOPE}",)
+    assert providers["good"] == ProviderSettings()
+    assert loaded.findings == (
+        "$.models.providers.acme.apiKey: ${NOPE} is not set in the environment, so this entry is off",
+    )
+
+
+@pytest.mark.parametrize(
+    "reference,told",
+    [
+        pytest.param({"source": "file", "provider": "vault", "id": "/k"}, "a reference of source 'file'", id="a-file"),
+        pytest.param({"source": "exec", "id": "op read"}, "a reference of source 'exec'", id="a-program"),
+        pytest.param({"source": SECRET, "id": SECRET}, "no reference that can be read", id="an-unknown-source"),
+        pytest.param({"source": "env"}, "no reference that can be read", id="no-id"),
+        pytest.param({}, "no reference that can be read", id="nothing"),
+    ],
+)
+def test_another_reference_is_a_finding_of_its_provider(reference: dict[str, str], told: str) -> None:
+    """The provider is off, never asked with somebody else's key, and the rest of the file is whole."""
+    loaded = _loaded({"KEY": SECRET}, acme={"apiKey": reference}, good={"apiKey": "${KEY}"})
+
+    said = f"$.models.providers.acme.apiKey: {told}, and only those of source 'env' with an id are followed here"
+    assert loaded.findings == (f"{said}, so this entry is off",)
+    assert loaded.settings.models.providers["acme"].unread_secrets == (said,)
+    assert loaded.settings.models.providers["good"] == ProviderSettings(api_key=SECRET)
