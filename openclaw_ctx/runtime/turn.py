@@ -192,10 +192,12 @@ class Turn:
     async def _round(self, *, first: bool) -> tuple[ModelAnswer, Prompt]:
         """Ask the model once, however often it takes to make the prompt fit."""
         retries = 0
+        ahead = False
         while True:
             self._request.abort.raise_if_fired()
             prompt = await self._assemble()
-            if await self._compacted_ahead(prompt):
+            if not ahead and await self._compacted_ahead(prompt):
+                ahead = True  # whatever it brought: what still does not fit is overflow, which ends
                 continue
             messages = self._fit(prompt)
             if (first or self._policy.mid_turn_precheck) and await self._mended(messages, prompt):
@@ -247,7 +249,7 @@ class Turn:
         return messages
 
     async def _compacted_ahead(self, prompt: Prompt) -> bool:
-        """Compact before the window is full, once a round; return whether to assemble anew."""
+        """Compact before the window is full; return whether to assemble anew."""
         if self._vain or not self._policy.compaction_enabled:
             return False
         tokens = max(prompt.estimated_tokens, self._count_prompt(prompt.messages))

@@ -45,6 +45,9 @@ _MORE: Final = "more"
 _MORE_KEY: Final = b'"more"'
 _NO_PAIR: Final = UserMessage()
 
+SHORT_REPLY: Final = 2_000
+"""Bytes of a reply and its results that come back over a rotation, however short the summary is."""
+
 
 @attrs.frozen(kw_only=True)
 class Successor:
@@ -142,7 +145,8 @@ class _Rotation:
     Left out are the messages that the compaction stands for, states that a
     newer one replaced before it, and a user's message that is said again before
     any reply. The reply before what is kept stays, with its tool results, unless
-    nothing is kept or pairs that are whole would not be whole with it. What was
+    nothing is kept, or pairs that are whole would not be whole with it, or it is
+    long and longer than the summary: that would undo the compaction. What was
     thought before the compaction loses its signatures.
 
     Attributes:
@@ -166,7 +170,7 @@ class _Rotation:
         self._leave_stale_states()
         reply = self._last_reply(kept) if live == at and kept < at else []
         pairs = self._take_messages(first, shown)
-        if reply and self._is_welcome(reply, pairs):
+        if reply and self._is_short(reply) and self._is_welcome(reply, pairs):
             self.gone.difference_update(reply)
             self.gone.update(p for p in range(reply[0], kept) if path[p].type in _BESIDE)
             self._strip(reply[0], self._data(path[reply[0]]))
@@ -240,6 +244,12 @@ class _Rotation:
         if unsigned is not None:
             self.changes[position] = {"message": unsigned}
         return unsigned is not None
+
+    def _is_short(self, reply: Sequence[int]) -> bool:
+        """Return whether the reply takes no more room than the compaction took for all that it stands for."""
+        bodies = [_unsigned(self._data(self._path[position])["message"]) for position in reply]
+        size = sum(len(encode_json(body.get("content"))) for body in bodies)
+        return size <= max(SHORT_REPLY, len(encode_json(self._data(self._path[self._at]).get("summary"))))
 
     def _is_welcome(self, reply: Sequence[int], pairs: Sequence[Message]) -> bool:
         """Return whether pairs are as whole with the reply before *pairs* as they are without it."""

@@ -9,12 +9,14 @@ import pytest
 from openclaw_ctx import (
     AbortError,
     AbortSignal,
+    AssembleResult,
     AssistantMessage,
     CompactionSummaryMessage,
     CompactResult,
     ContextOverflowError,
     ContextWindowTooSmallError,
     EngineFailedError,
+    EngineInfo,
     EngineTool,
     Host,
     ModelTimeoutError,
@@ -33,6 +35,8 @@ from openclaw_ctx.runtime import Compacted, Compacting, ModelRetried, TurnAnswer
 from openclaw_ctx.runtime.recovery import MAX_OVERFLOW_COMPACTION_ATTEMPTS, MAX_TIMEOUT_COMPACTION_ATTEMPTS
 from openclaw_ctx.runtime.tools import CANCELLED
 from openclaw_ctx.transcript import Transcript, pairs_are_whole
+from tests.assembly.plain import engine
+from tests.assembly.recording import open_host
 
 OVERFLOW = ContextOverflowError("scripted", "scripted-1", "prompt is too long", None, None)
 
@@ -402,3 +406,51 @@ async def test_summaries_are_copied_where_the_configuration_says_so(tmp_path):
 
         assert compacted.result.compacted
         assert session.model.requests == []
+
+
+async def test_a_rotation_does_not_bring_back_what_was_folded_to_make_room(tmp_path):
+    """Compacting ahead once is enough, however long the last reply was."""
+    compaction = {"model": "extractive", "truncateAfterCompaction": True, "keepRecentTokens": 800}
+    config = {"agents": {"defaults": {"compaction": {**compaction, "reserveTokensFloor": 0}}}}
+    tokens = []
+
+    def hear(event):
+        if isinstance(event, Compacting):
+            tokens.append(event.tokens)
+            assert len(tokens) < 20, tokens
+
+    async with talk(tmp_path, [OVERFLOW, "ok", "fine"], config=config, summary_model=None) as session:
+        await fill(session, turns=3, chars=2_000)
+        await session.run("short", context_window=6_000)
+        await session.append(UserMessage(content="tell me"))
+        await session.append(AssistantMessage(content="word " * 4_000, stop_reason="stop"))
+
+        result = await session.run("and now?", context_window=6_000, on_event=hear)
+
+        assert result.text == "fine"
+        assert result.compactions == len(tokens) == 1
+
+
+async def test_compacting_ahead_happens_once_a_round_whatever_it_brings(tmp_path):
+    """A compaction that helps too little makes no turn compact for ever: what still does not fit is an overflow."""
+    triggers = []
+
+    def hear(event):
+        if isinstance(event, Compacting):
+            triggers.append(event.trigger)
+
+    def assemble(self, messages):
+        return AssembleResult(messages=messages if len(triggers) < 2 else messages[-1:], prompt_authority="assembled")
+
+    made = engine(compact=lambda self: CompactResult(ok=True, compacted=True), assemble=assemble)
+    made.info = EngineInfo(id="recorder", name="Recorder")
+    async with (
+        open_host(tmp_path, "recorder", engines={"recorder": made}, model=ScriptedModel(["fine"])) as host,
+        host.session("talk") as session,
+    ):
+        await fill(session, turns=3, chars=12_000)
+
+        result = await session.run("short", context_window=20_000, on_event=hear)
+
+        assert (result.text, triggers) == ("fine", ["budget", "overflow"])
+        assert host.quarantines() == []

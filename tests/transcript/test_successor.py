@@ -168,6 +168,28 @@ def test_the_last_reply_before_what_is_kept_stays_with_its_results() -> None:
     assert successor.seen == ["c", "a2", "y2", "x2", "u3"]
 
 
+@pytest.mark.parametrize(
+    "reply, summary, stays",
+    [
+        pytest.param(1_900, 10, True, id="a-short-reply"),
+        pytest.param(2_100, 10, False, id="longer-than-the-summary"),
+        pytest.param(2_100, 2_200, True, id="shorter-than-the-summary"),
+    ],
+)
+def test_a_reply_that_would_undo_the_compaction_stays_away(reply: int, summary: int, *, stays: bool) -> None:
+    """A context that was folded because that reply fills it would be full again, and folded again, for ever."""
+    lines = chained(
+        said("u1"), replied("a", {"type": "text", "text": "a" * (reply // 2)}, calls="x"), result("x1", "x")
+    )
+    lines[2]["message"]["content"] = "x" * (reply // 2)
+    lines += chained(said("u2"), compaction("c", "u2"), behind="x1")
+    lines[-1]["summary"] = "s" * summary
+
+    _, successor = rotated(Session(lines))
+
+    assert successor.seen == (["c", "a", "x1", "u2"] if stays else ["c", "u2"])
+
+
 def test_a_reply_that_says_nothing_is_not_the_one() -> None:
     """Such as the error that a provider's refusal of a long prompt leaves, or thinking of which only a signature is."""
     refused = other("message", "a2", message={"role": "assistant", "content": [], "stopReason": "error"})
