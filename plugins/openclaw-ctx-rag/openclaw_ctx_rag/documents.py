@@ -97,7 +97,7 @@ def is_searched(message: Message) -> bool:
     return isinstance(message, UserMessage | AssistantMessage | ToolResultMessage)
 
 
-def message_of(wire: bytes, entry_id: str) -> Message:
+def message_of(entry_id: str, wire: bytes) -> Message:
     """Return a message that was kept."""
     message: Message = attrs.evolve(
         message_from_wire(json.loads(wire.decode("utf-8", "surrogatepass"))), entry_id=entry_id
@@ -121,8 +121,8 @@ def _document(message: Message, group: str, count: EstimateTokens) -> Document:
     text = _text_of(message)
     if not isinstance(author, str) or not author:
         speaker = _SPEAKER.match(text)
-        author = speaker[1] if speaker else ""
-        text = text[speaker.end() :] if speaker else text
+        author = speaker[1] if speaker and _is_name(speaker[1]) else ""
+        text = text[speaker.end() :] if speaker and author else text
     return Document(
         entry_id=str(message.entry_id),
         group=group,
@@ -134,6 +134,11 @@ def _document(message: Message, group: str, count: EstimateTokens) -> Document:
         tokens=count(message),
         wire=json.dumps(message_to_wire(message), ensure_ascii=False).encode("utf-8", "surrogatepass"),
     )
+
+
+def _is_name(words: str) -> bool:
+    """Return whether every word could begin a name: none begins with a small letter."""
+    return not any(word[0].islower() for word in words.split())
 
 
 def _as_recalled(message: Message) -> Message:

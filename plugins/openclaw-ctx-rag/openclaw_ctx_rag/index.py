@@ -70,7 +70,7 @@ class HistoryIndex(Protocol):
         """Return how many messages there are, on all branches."""
 
     def newest(self) -> str | None:
-        """Return the entry id of the message with the highest number."""
+        """Return the entry id of the newest message on the branch."""
 
     def add(self, documents: Sequence[Document]) -> int:
         """Append messages, all or none; those that are there already are passed over. Return how many were new."""
@@ -110,8 +110,8 @@ class HistoryIndex(Protocol):
     def find_literal(self, text: str, *, limit: int) -> list[int]:
         """Return the newest messages that hold *text* as it stands."""
 
-    def read(self, numbers: Sequence[int]) -> list[bytes]:
-        """Return the messages of these numbers, as their JSON."""
+    def read(self, numbers: Sequence[int]) -> list[tuple[str, bytes]]:
+        """Return entry id and JSON of the messages of these numbers."""
 
     def texts(self, numbers: Sequence[int]) -> list[tuple[str, str, str]]:
         """Return author, date and text of these numbers."""

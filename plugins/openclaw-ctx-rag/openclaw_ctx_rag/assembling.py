@@ -1,0 +1,117 @@
+"""One prompt: the newest turns, and before them what was found for the question."""
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from openclaw_ctx import AssembleResult, EstimateTokens, Message, UserMessage
+
+from .documents import date_of, message_of
+from .excerpts import shortened
+from .following import Followed
+from .index import Facts, Vectors
+from .rendering import GAP, addition, end_line, marker
+from .selection import Fill, Recent, recent_of, spread
+from .terms import terms
+
+__all__ = ["Assembly"]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Assembly:
+    """
+    What one prompt is made of.
+
+    Attributes:
+        followed: The session's index.
+        messages: The context that the host would send.
+        budget: Tokens that the messages may cost.
+        count: What a message costs.
+        code: That of the line where the past ends.
+    """
+
+    followed: Followed
+    messages: Sequence[Message]
+    budget: int
+    count: EstimateTokens
+    code: str
+
+    def question(self) -> str:
+        """Return what the user said last, where the host does not tell."""
+        return next((message.text for message in reversed(self.messages) if isinstance(message, UserMessage)), "")
+
+    def newest(self, share: float = 1.0) -> Recent:
+        """Return the newest turns within *share* of the budget."""
+        return recent_of(self.messages, budget=self.budget, share=share, count=self.count)
+
+    def without_recall(self, recent: Recent) -> AssembleResult:
+        """Return a prompt of the newest turns alone; the very context where that is all of it."""
+        messages = self.messages if recent.whole else (*recent.head, *recent.messages)
+        return AssembleResult(messages=messages, estimated_tokens=recent.tokens)
+
+    def with_recall(self, recent: Recent, question: str, vector: Vectors | None) -> AssembleResult | None:
+        """Return a prompt with what was found for *question*, in the order in which it was said; nothing: no prompt."""
+        said = addition(self.code)
+        end = end_line(self.code)
+        text_cost = _text_cost(self.count)
+        budget = self.budget - recent.tokens - self.count(end) - text_cost(said)
+        index = self.followed.index
+        facts = index.facts()
+        fill = Fill(
+            budget=budget,
+            facts=facts,
+            before=self._first_recent(recent, len(facts.tokens)),
+            day_of=lambda number: date_of(float(facts.timestamp[number])),
+            day_cost=lambda day: text_cost(f"[{day}]"),
+            gap_cost=text_cost(GAP),
+        )
+        if fill.before and budget > 0:
+            fill.take(index.search(question, vector=vector))
+        recalled = self._within(fill, facts, question)
+        if not recalled:
+            return None
+        messages = (*recent.head, *recalled, end, *recent.messages)
+        return AssembleResult(
+            messages=messages, estimated_tokens=sum(map(self.count, messages)), system_prompt_addition=said
+        )
+
+    def _first_recent(self, recent: Recent, end: int) -> int:
+        """Return the number from which on the prompt has everything already."""
+        numbers = (
+            self.followed.index.number_of(message.entry_id)
+            for message in recent.messages
+            if message.entry_id is not None
+        )
+        return next((number for number in numbers if number is not None), end)
+
+    def _within(self, fill: Fill, facts: Facts, question: str) -> list[Message]:
+        """Return what was taken with its markers; should it come dearer than thought, without the last of it."""
+        while fill.members:
+            recalled = self._rendered(fill, facts, question)
+            if sum(map(self.count, recalled)) <= fill.budget:
+                return recalled
+            fill.members.popitem()
+        return []
+
+    def _rendered(self, fill: Fill, facts: Facts, question: str) -> list[Message]:
+        wanted = frozenset(terms(question))
+        parts = spread(fill)
+        numbers = [number for _, members in parts for number in members]
+        index = self.followed.index
+        found = dict(zip(numbers, index.read(numbers), strict=True))
+        rendered: list[Message] = []
+        for day, members in parts:
+            if day is not None:
+                rendered.append(marker(f"[{day}]" if day else GAP))
+            for number in members:
+                message = message_of(*found[number])
+                if facts.tokens[number] > fill.longest:
+                    message = shortened(
+                        message, fill.longest, wanted=wanted, terms=terms, estimate=_text_cost(self.count)
+                    )
+                rendered.append(message)
+        return rendered
+
+
+def _text_cost(count: EstimateTokens) -> Callable[[str], int]:
+    return lambda text: count(UserMessage(content=text)) if text else 0

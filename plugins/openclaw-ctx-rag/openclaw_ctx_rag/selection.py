@@ -1,0 +1,206 @@
+"""What of the newest messages a prompt keeps, and which of the older ones it brings back."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from openclaw_ctx import (
+    CompactionSummaryMessage,
+    EstimateTokens,
+    Message,
+    SystemMessage,
+    ToolResultMessage,
+    UserMessage,
+)
+
+from .index import Facts, Hit
+
+__all__ = ["Fill", "Recent", "recent_of", "spread"]
+
+_SUMMARY_SHARE: Final = 4
+"""A summary may take one part in so many of the budget."""
+
+_LEAST_TOKENS: Final = 8
+"""A budget with less left than this takes nothing more."""
+
+_LONGEST_SHARE: Final = 5
+"""One message may take one part in so many of what is there for recall; of longer ones passages come back."""
+
+_LONGEST_TOKENS: Final = 160
+"""And so many tokens in any case: less is no message any more."""
+
+_SAME_TEXT_TOKENS: Final = 6
+"""From here on two equal texts are one said twice; "yes" is another thing each time."""
+
+
+@attrs.frozen(kw_only=True)
+class Recent:
+    """
+    What a prompt holds whatever is found.
+
+    Attributes:
+        head: What leads the context: instructions, a summary.
+        messages: The newest turns.
+        tokens: What both cost.
+        whole: Whether nothing between them is left out.
+    """
+
+    head: tuple[Message, ...]
+    messages: Sequence[Message]
+    tokens: int
+    whole: bool
+
+
+def _head_of(messages: Sequence[Message], budget: int, count: EstimateTokens) -> tuple[Message, ...]:
+    """Return what leads the context and stays there: instructions, and a summary that is not too dear."""
+    head: list[Message] = []
+    for message in messages:
+        if isinstance(message, SystemMessage):
+            head.append(message)
+        elif isinstance(message, CompactionSummaryMessage) and count(message) <= budget / _SUMMARY_SHARE:
+            return (*head, message)
+        else:
+            break
+    return tuple(head)
+
+
+def recent_of(messages: Sequence[Message], *, budget: int, share: float, count: EstimateTokens) -> Recent:
+    """
+    Return the newest whole turns within *share* of the budget, and the running turn within all of it.
+
+    Args:
+        messages: The context, oldest first.
+        budget: Tokens.
+        share: 0 to 1.
+        count: What a message costs.
+    """
+    head = _head_of(messages, budget, count)
+    spent = sum(map(count, head))
+    most = budget - spent
+    start, tokens = _whole_turns(messages, int(most * share), most, count, len(head))
+    if start < len(messages) or start == len(head):
+        return Recent(head=head, messages=messages[start:], tokens=spent + tokens, whole=start == len(head))
+    kept, tokens = _part_of_turn(messages, most, count)
+    return Recent(head=head, messages=kept, tokens=spent + tokens, whole=False)
+
+
+def _whole_turns(
+    messages: Sequence[Message], budget: int, most: int, count: EstimateTokens, first: int
+) -> tuple[int, int]:
+    start, spent, running = len(messages), 0, 0
+    index, later = len(messages), None
+    for message in reversed(messages):
+        if index == first:
+            break
+        if isinstance(later, UserMessage) and not isinstance(message, UserMessage):
+            start, spent = index, running
+            if spent >= budget:  # the running turn, which is there whatever its share
+                return start, spent
+        running += count(message)
+        if running > (budget if start < len(messages) else most):
+            return start, spent
+        index, later = index - 1, message
+    return first, running
+
+
+def _part_of_turn(messages: Sequence[Message], most: int, count: EstimateTokens) -> tuple[list[Message], int]:
+    """Return the running turn's user message and the newest whole groups of it that fit beside it."""
+    asked: Message | None = None
+    groups: list[list[Message]] = []
+    group: list[Message] = []
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            asked = message
+            break
+        group.insert(0, message)
+        if not isinstance(message, ToolResultMessage):
+            groups.append(group)
+            group = []
+    if group:
+        groups.append(group)
+    spent = 0 if asked is None else count(asked)
+    kept: list[Message] = []
+    for group in groups:
+        cost = sum(map(count, group))
+        # The newest group goes in whatever it costs: a prompt without it answers nothing.
+        if kept and spent + cost > most:
+            break
+        kept[:0] = group
+        spent += cost
+    return ([] if asked is None else [asked]) + kept, spent
+
+
+@attrs.define(kw_only=True)
+class Fill:
+    """
+    Takes groups of messages while they fit, the best first.
+
+    Attributes:
+        budget: Tokens.
+        facts: Of all messages.
+        before: Messages from this number on are in the prompt already.
+        day_of: The day of a message, by number.
+        day_cost: What the line with a day costs.
+        gap_cost: What the line of a gap costs.
+        members: What was taken, by the number of its group's first message, the best first.
+        longest: Tokens that one message may take.
+    """
+
+    budget: int
+    facts: Facts
+    before: int
+    day_of: Callable[[int], str]
+    day_cost: Callable[[str], int]
+    gap_cost: int
+    members: dict[int, range] = attrs.field(init=False, factory=dict)
+    longest: int = attrs.field(init=False)
+    _days: set[str] = attrs.field(init=False, factory=set)
+    _texts: set[int] = attrs.field(init=False, factory=set)
+
+    @longest.default
+    def _longest_of_budget(self) -> int:
+        return max(_LONGEST_TOKENS, self.budget // _LONGEST_SHARE)
+
+    def take(self, hits: Sequence[Hit]) -> None:
+        """Take of *hits* what fits; what does not is passed over, for something smaller may."""
+        left = self.budget
+        facts = self.facts
+        for hit in hits:
+            if left < _LEAST_TOKENS:
+                break
+            group = int(facts.group[hit.number])
+            if group in self.members or hit.number >= self.before or self._is_said_again(hit.number):
+                continue
+            members = self._members_of(group)
+            cost = sum(min(int(facts.tokens[number]), self.longest) for number in members)
+            day = self.day_of(group)
+            cost += self.gap_cost if not day or day in self._days else self.day_cost(day)
+            if cost > left:
+                continue
+            left -= cost
+            self._days.add(day)
+            self._texts.add(int(facts.digest[hit.number]))
+            self.members[group] = members
+
+    def _is_said_again(self, number: int) -> bool:
+        return int(self.facts.tokens[number]) >= _SAME_TEXT_TOKENS and int(self.facts.digest[number]) in self._texts
+
+    def _members_of(self, group: int) -> range:
+        end = group + 1
+        while end < self.before and int(self.facts.group[end]) == group:
+            end += 1
+        return range(group, end)
+
+
+def spread(fill: Fill) -> list[tuple[str | None, range]]:
+    """Return what was taken in the order of the conversation, each with its day, or ``None`` where it follows on."""
+    found: list[tuple[str | None, range]] = []
+    day, end = None, -1
+    for group in sorted(fill.members):
+        members = fill.members[group]
+        today = fill.day_of(group)
+        follows = group == end and today == day
+        found.append((None if follows else (today if today != day else ""), members))
+        day, end = today, members.stop
+    return found

@@ -1,0 +1,82 @@
+"""A long message cut to its passages."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openclaw_ctx import (
+    AssistantMessage,
+    BashExecutionMessage,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    estimate_tokens,
+)
+from openclaw_ctx_rag.excerpts import shortened
+
+
+def words(text):
+    """Split at blanks."""
+    return text.lower().replace(".", " ").split()
+
+
+def estimate(text):
+    """Return the tokens of a text."""
+    return estimate_tokens(UserMessage(content=text)) if text else 0
+
+
+def cut(message, tokens, wanted=()):
+    """Cut a message around words."""
+    return shortened(message, tokens, wanted=frozenset(wanted), terms=words, estimate=estimate)
+
+
+def test_what_fits_is_left_alone():
+    """The very message."""
+    message = UserMessage(content="short and sweet", entry_id="1")
+
+    assert cut(message, 100) is message
+
+
+def test_the_passages_that_hold_the_words_stay_in_their_order():
+    """Wherever they stand; gaps are shown."""
+    lines = [f"Line {n} says nothing that anybody would ask for." for n in range(200)]
+    lines[150], lines[20] = "The capacitor needs power.", "Power comes from the capacitor."
+
+    text = cut(UserMessage(content="\n".join(lines), entry_id="e7"), 200, {"capacitor", "power"}).text
+
+    assert text.index("Power comes from the capacitor.") < text.index("The capacitor needs power.")
+    assert "[…]" in text
+    assert text.endswith("[cut; history_read shows all of e7]")
+
+
+def test_without_a_word_of_the_question_the_beginning_stays():
+    """What stands first says mostly what a text is about."""
+    text = "First of all, this. " + "Then something else happened again. " * 200
+
+    assert cut(UserMessage(content=text, entry_id="1"), 120, {"zebra"}).text.startswith("First of all, this.")
+
+
+def test_calls_and_commands_stay_as_they_are():
+    """A call that is cut is no call."""
+    call = ToolCallBlock(id="c", name="run", arguments={"code": "x" * 4_000})
+
+    message = AssistantMessage(content=(TextBlock(text="I run. " * 400), call), entry_id="1")
+    bash = BashExecutionMessage(command="ls", output="x" * 4_000)
+
+    assert cut(message, 100).tool_calls == (call,)
+    assert cut(bash, 10) is bash
+
+
+@settings(max_examples=200)
+@given(
+    text=st.text(st.sampled_from("ab \n.。中xyz0123456789"), min_size=1, max_size=3_000),
+    tokens=st.integers(40, 400),
+)
+def test_it_costs_what_it_may(text, tokens):
+    """And is never empty: any text, cut or whole."""
+    message = ToolResultMessage(content=text, tool_call_id="c", entry_id="12345678")
+
+    found = cut(message, tokens, {"ab"})
+
+    assert estimate_tokens(found) <= max(tokens, 40) + 8
+    assert found.text
