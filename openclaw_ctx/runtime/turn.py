@@ -39,6 +39,7 @@ from openclaw_ctx.models import (
     ModelEvent,
     ModelRequest,
     TextDelta,
+    TokenUsage,
     obeying,
     whole_answer,
 )
@@ -66,6 +67,7 @@ _FIRST_WAIT_SECONDS: Final = 1.0
 _LONGEST_WAIT_SECONDS: Final = 60.0
 _JITTER: Final = 0.2
 _SHRINK: Final = 0.8
+_LEAST_SHARE: Final = 0.25
 _PRECHECK_SAID: Final = "Context overflow: prompt too large for the model (precheck)."
 
 _log = get_logger()
@@ -356,17 +358,27 @@ class Turn:
         """Learn from what the provider said of the prompt, then make it fit."""
         standing = self._standing
         observed = error.observed_tokens
+        if observed is not None and prompt.estimated_tokens > 0:
+            # A count out of all proportion to ours tells of the provider, or of another prompt.
+            observed = min(observed, max(self._window + 1, int(prompt.estimated_tokens / _LEAST_SHARE)))
         if error.limit is not None and 0 < error.limit < self._window:
             standing.limit = error.limit
         elif observed is not None and observed > prompt.estimated_tokens > 0:
-            standing.share = min(standing.share, prompt.estimated_tokens / observed)
+            standing.share = max(_LEAST_SHARE, min(standing.share, prompt.estimated_tokens / observed))
         elif observed is None:
-            standing.share *= _SHRINK
+            standing.share = max(_LEAST_SHARE, standing.share * _SHRINK)
         await self._recovery.after_overflow(
             budget=self._budget,
             tokens=self._window + 1 if observed is None else observed,
             said=error.said,
         )
+
+    def _trust_count(self, usage: TokenUsage | None, prompt: Prompt) -> None:
+        """Use more of the budget again, by a step, where the provider counts what it answered as it is counted here."""
+        if usage is not None and usage.prompt > 0:
+            standing = self._standing
+            borne_out = min(1.0, standing.share / _SHRINK, prompt.estimated_tokens / usage.prompt)
+            standing.share = max(standing.share, borne_out)
 
     def _distrusted(self, error: ModelError, prompt: Prompt) -> bool:
         """Return whether the provider refused a signature, and there is one that was not taken away before."""
@@ -396,6 +408,7 @@ class Turn:
         answer = await whole_answer(request.model.stream(asked, abort=request.abort), tell=self._hear)
         self._partial.clear()
         self._standing.last_touch = self._now()
+        self._trust_count(answer.usage, prompt)
         self._seat.note_answer(answer)
         return answer
 

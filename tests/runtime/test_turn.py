@@ -31,9 +31,11 @@ from openclaw_ctx import (
     TurnBlockedError,
     UserMessage,
 )
-from openclaw_ctx.runtime import Compacted, Compacting, ModelRetried, TurnAnswered
+from openclaw_ctx.models import TokenUsage
+from openclaw_ctx.runtime import Compacted, Compacting, ModelAsked, ModelRetried, TurnAnswered
 from openclaw_ctx.runtime.recovery import MAX_OVERFLOW_COMPACTION_ATTEMPTS, MAX_TIMEOUT_COMPACTION_ATTEMPTS
 from openclaw_ctx.runtime.tools import CANCELLED
+from openclaw_ctx.tokens import estimate_tokens
 from openclaw_ctx.transcript import Transcript, pairs_are_whole
 from tests.assembly.plain import engine
 from tests.assembly.recording import open_host
@@ -454,3 +456,44 @@ async def test_compacting_ahead_happens_once_a_round_whatever_it_brings(tmp_path
 
         assert (result.text, triggers) == ("fine", ["budget", "overflow"])
         assert host.quarantines() == []
+
+
+def budgets(events):
+    """Return what each prompt might cost."""
+    return [event.prompt.budget for event in events if isinstance(event, ModelAsked)]
+
+
+def counting(times):
+    """Return an answer whose prompt a provider counts so many times as high as the host."""
+    return lambda request: ScriptedAnswer(
+        text="fine", usage=TokenUsage(input=int(times * sum(map(estimate_tokens, request.messages))))
+    )
+
+
+async def test_a_wild_count_of_a_provider_costs_a_part_of_the_budget_and_not_for_ever(tmp_path):
+    """A quarter is left; and all of it, by steps, once the provider counts as the host does."""
+    wild = ContextOverflowError("scripted", "scripted-1", "203456 tokens > 200000", 203_456, None)
+    events = []
+    async with talk(tmp_path, [wild, *[counting(1)] * 9]) as session:
+        await fill(session, turns=8, chars=2_000)
+        for _ in range(9):
+            await session.run("and?", context_window=32_000, on_event=events.append)
+
+    full, least, *later = budgets(events)
+    assert least == full // 4
+    assert later == sorted(later)
+    assert later[0] < full == later[-1]
+    assert sum(isinstance(event, Compacting) for event in events) == 1
+
+
+async def test_a_budget_stays_small_while_the_provider_counts_more(tmp_path):
+    """What it counts of an answered prompt bears out what it said of the one that was too long."""
+    refused = ContextOverflowError("scripted", "scripted-1", "too long", 16_000, None)
+    events = []
+    async with talk(tmp_path, [refused, *[counting(2)] * 4]) as session:
+        await fill(session, turns=8, chars=4_000)
+        for _ in range(4):
+            await session.run("and?", context_window=32_000, on_event=events.append)
+
+    full, *later = budgets(events)
+    assert max(later) <= 0.6 * full
