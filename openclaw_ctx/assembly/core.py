@@ -92,8 +92,6 @@ class SessionCore:
         self._limit = TurnLimit(wiring.history_limit)
         self._running = 0
         self._deferred = False
-        # What every prompt carries besides messages: the last assemble's, for calls that are not told.
-        self._overhead = 0
         self._repaired: tuple[str, ...] = ()
         self._busy = asyncio.Lock()
         self._turns = asyncio.Lock()
@@ -170,7 +168,7 @@ class SessionCore:
     ) -> Prompt:
         """Return what the model should see now; see :meth:`Session.assemble`."""
         schemas = list(tools)
-        overhead = self._overhead = self.wiring.count.prompt(system_prompt, schemas)
+        overhead = self.standing.overhead = self.wiring.count.prompt(system_prompt, schemas)
         token_budget = self._for_messages(budget)
         async with self._busy:
             self.require_open()
@@ -338,7 +336,8 @@ class SessionCore:
         if budget is not None and (type(budget) is not int or budget < 1):
             problem = f"a budget is a whole number of tokens, at least 1, or None; not {budget!r}"
             raise ValueError(problem)
-        return None if budget is None else max(1, budget - self._overhead)
+        # Calls that are not told what a prompt carries besides messages take the last one's.
+        return None if budget is None else max(1, budget - self.standing.overhead)
 
     def _prompt(self, answer: Answer, system_prompt: str | None, *, overhead: int, budget: int | None) -> Prompt:
         result: AssembleResult

@@ -57,6 +57,7 @@ class Standing:
         share: What of a budget may be used, where the provider counts more than the host.
         waits_above: Tokens from which on compacting is worth another try; 0: any.
         budget: What a prompt may cost, as of the last turn.
+        overhead: What the last prompt carried besides messages.
         measured: The last answer, and the compaction, if any, behind which it was given: its usage tells how full the
             context is. ``None`` where this process has heard none.
         refused: Answers whose thinking goes without its signature, since the provider has refused one of them.
@@ -71,6 +72,7 @@ class Standing:
     share: float = 1.0
     waits_above: int = 0
     budget: int | None = None
+    overhead: int = 0
     measured: tuple[EntryId | None, EntryId | None] | None = None
     refused: frozenset[EntryId] = frozenset()
     flushed_behind: tuple[str | None] | None = None

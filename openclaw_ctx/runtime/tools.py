@@ -5,8 +5,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from openclaw_ctx.contract import JSON, EngineTool, TextBlock, ToolCallBlock, ToolResultMessage
+from openclaw_ctx.contract import JSON, AbortSignal, EngineTool, TextBlock, ToolCallBlock, ToolResultMessage
 from openclaw_ctx.log import clean_text, describe_error, get_logger
+from openclaw_ctx.models import obeying
 
 from .events import ToolEnded, ToolStarted, TurnEvent
 
@@ -50,6 +51,7 @@ class ToolBox:
         *,
         tell: Callable[[TurnEvent], None],
         take: Callable[[ToolResultMessage], None],
+        abort: AbortSignal | None = None,
     ) -> None:
         """
         Run *calls* side by side, and hand each result to *take*, in the order of the calls.
@@ -58,18 +60,19 @@ class ToolBox:
         turn is cancelled, every call has a result all the same: what a tool had
         answered by then, or that it was cancelled.
         """
-        tasks = [asyncio.ensure_future(self._run_one(call, tell)) for call in calls]
+        tasks: list[asyncio.Task[ToolResultMessage]] = []
         taken = 0
         try:
-            for task in tasks:
-                take(await task)
-                taken += 1
-        finally:
-            if taken < len(tasks):
+            async with obeying(abort):
+                tasks.extend(asyncio.ensure_future(self._run_one(call, tell)) for call in calls)
                 for task in tasks:
-                    task.cancel()
-                for call, task in zip(calls[taken:], tasks[taken:], strict=True):
-                    take(_answer_of(call, task))
+                    take(await task)
+                    taken += 1
+        finally:
+            for task in tasks[taken:]:
+                task.cancel()
+            for place, call in enumerate(calls[taken:], start=taken):
+                take(_answer_of(call, tasks[place]) if tasks else _failed(call, CANCELLED))
 
     async def _run_one(self, call: ToolCallBlock, tell: Callable[[TurnEvent], None]) -> ToolResultMessage:
         tell(ToolStarted(call=call))

@@ -184,8 +184,9 @@ class Turn:
                     compactions=self._recovery.compactions,
                     summary=self._recovery.summary,
                 )
-            async with obeying(self._request.abort):
-                await self._request.tools.run(message.tool_calls, tell=self._tell, take=self._take)
+            await self._request.tools.run(
+                message.tool_calls, tell=self._tell, take=self._take, abort=self._request.abort
+            )
             self._guard_against_loops(message)
         raise TurnBlockedError(
             self._seat.key, "retry_limit", self._recovery.attempts, f"{self._policy.max_rounds} rounds"
@@ -299,7 +300,9 @@ class Turn:
         tokens = self._count_context()
         if tokens < self._standing.waits_above:
             return
-        if not await self._recovery.ahead(budget=self._budget, tokens=tokens, rotate=True):
+        # The window may have room for it all, so it is half of the messages that goes.
+        budget = min(self._budget, max(1, tokens // 2) + self._standing.overhead)
+        if not await self._recovery.ahead(budget=budget, tokens=tokens, rotate=True):
             _log.warning("transcript.too_large", session=self._seat.key, bytes=size, limit=most)
 
     def _count_context(self) -> int:

@@ -16,11 +16,14 @@ from openclaw_ctx import (
     UserMessage,
 )
 from openclaw_ctx.runtime.heartbeat import HEARTBEAT_OK, is_heartbeat
+from openclaw_ctx.transcript import Transcript, pairs_are_whole
 from tests.assembly.plain import engine
 from tests.assembly.recording import ByTurn, InBatches, OneByOne, Record, engine_of, open_host
 
 CAP = 64 * 1024
 CAPPED = {"agents": {"defaults": {"compaction": {"maxActiveTranscriptBytes": CAP}}}}
+BEATS = 500
+WINDOW = 32_000
 KINDS = [pytest.param(kind, id=kind.__doc__.split(".")[0].lower()) for kind in (OneByOne, InBatches, ByTurn)]
 
 
@@ -70,6 +73,58 @@ async def test_what_came_to_nothing_is_not_sent_again(tmp_path):
 
         assert len(talk.history) == 6
     assert [message.text for message in model.requests[-1].messages] == ["tock", "Your train is late.", "really?"]
+
+
+@pytest.mark.parametrize(
+    "slot,beats,instructions",
+    [
+        pytest.param("legacy", BEATS, "", id="legacy"),
+        pytest.param("recorder", 120, "", id="an engine that delegates"),
+        pytest.param("legacy", 120, "Mind the clock. " * 1_000, id="legacy behind long instructions"),
+    ],
+)
+async def test_five_hundred_heartbeats_keep_to_the_size_of_the_file(tmp_path, slot, beats, instructions):
+    """B68: whatever began the turn, a file over the cap is compacted and left: none outgrows the cap by a turn."""
+    largest, files = 0, set()
+    model, summaries = ScriptedModel(looking()), ScriptedModel(itertools.repeat("All was quiet."))
+
+    async def compact(self, session_key, token_budget):
+        return await self.services.delegate_compaction(session_key, token_budget=token_budget, force=True)
+
+    made = engine(compact=compact)
+    made.info = EngineInfo(id="recorder", name="Recorder")
+    async with (
+        open_host(
+            tmp_path,
+            slot,
+            engines={"recorder": made},
+            model=model,
+            summary_model=summaries,
+            config=CAPPED,
+        ) as host,
+        host.session("talk") as talk,
+    ):
+        for number in range(beats):
+            result = await talk.run(
+                f"tick {number}",
+                tools=[look()],
+                is_heartbeat=True,
+                context_window=WINDOW,
+                system_prompt=instructions or None,
+            )
+            assert result.text == HEARTBEAT_OK
+            largest = max(largest, talk.transcript.path.stat().st_size)
+            files.add(talk.transcript.path)
+        await talk.settle()
+        assert talk.history[-4].text == f"tick {beats - 1}"
+        assert host.quarantines() == []
+
+    assert largest < CAP + 8 * 1024
+    assert len(files) > 1 + beats // 120
+    for path in files:
+        read = Transcript.read(path)
+        assert pairs_are_whole(tuple(read.history))
+        read.close()
 
 
 async def test_a_cap_that_cannot_be_kept_is_warned_of(tmp_path, caplog):
