@@ -19,7 +19,7 @@ WATCHED_CALLS: Final = 3
 
 class LoopGuard:
     """
-    Watches the next three tool calls after each compaction.
+    Watches the next three tool calls after each compaction, until the user speaks again.
 
     A compaction between two calls that are alike does not begin the count anew:
     a call whose result fills the window is followed by one each time.
@@ -37,6 +37,10 @@ class LoopGuard:
         if not self._left:
             self._alike, self._last = 0, None
         self._left = WATCHED_CALLS
+
+    def disarm(self) -> None:
+        """Watch no more calls; the user has said something, and may well want to know the same again."""
+        self._left = 0
 
     def saw(self, name: str, arguments: JSON, result_text: str) -> bool:
         """Take in a call; return whether it is the third in a row with this name, arguments and result."""

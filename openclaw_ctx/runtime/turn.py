@@ -160,6 +160,7 @@ class Turn:
         await self._seat.serving()
         if self._request.message is not None:
             self._append(self._request.message)
+            self._standing.loop_guard.disarm()
         try:
             return await self._answer()
         except BaseException:

@@ -46,6 +46,20 @@ def test_a_loop_is_told_once():
     assert [guard.saw(*SAME) for _ in range(7)].count(True) == 1
 
 
+def test_nothing_is_watched_once_the_user_has_spoken():
+    """And behind the next compaction the count begins anew."""
+    guard = LoopGuard()
+    guard.arm()
+    guard.saw(*SAME)
+    guard.saw(*SAME)
+
+    guard.disarm()
+
+    assert not guard.saw(*SAME)
+    guard.arm()
+    assert [guard.saw(*SAME) for _ in range(3)] == [False, False, True]
+
+
 def test_compactions_between_the_calls_do_not_hide_a_loop():
     """Where each call's result fills the window, there is a compaction behind each."""
     guard = LoopGuard()

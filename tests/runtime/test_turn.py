@@ -337,6 +337,17 @@ async def test_the_same_call_again_and_again_behind_a_compaction_ends_the_turn(t
         assert blocked.value.kind == "compaction_loop_persisted"
 
 
+async def test_who_asks_three_times_is_answered_three_times_behind_a_compaction(tmp_path):
+    """A loop is what a model does by itself: each question may well need the same call."""
+    script = [OVERFLOW, calling(number=1), "sunny", calling(number=2), "still", calling(number=3), "as before"]
+    async with talk(tmp_path, script) as session:
+        await fill(session, turns=20, chars=2_000)
+
+        texts = [(await session.run(said, tools=[look_up()])).text for said in ("weather?", "still?", "and now?")]
+
+        assert texts == ["sunny", "still", "as before"]
+
+
 async def test_notices_tell_of_a_compaction_before_and_after(tmp_path):
     """Once each; what they raise keeps nothing from happening."""
     told = []
