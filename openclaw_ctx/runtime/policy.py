@@ -61,6 +61,7 @@ class Standing:
         measured: The last answer, and the compaction, if any, behind which it was given: its usage tells how full the
             context is. ``None`` where this process has heard none.
         refused: Answers whose thinking goes without its signature, since the provider has refused one of them.
+        warned: What was said of a window that is small; it is not said with each turn.
         flushed_behind: The compaction, if any, behind which memory was flushed; ``None``: it never was.
     """
 
@@ -75,6 +76,7 @@ class Standing:
     overhead: int = 0
     measured: tuple[EntryId | None, EntryId | None] | None = None
     refused: frozenset[EntryId] = frozenset()
+    warned: str | None = None
     flushed_behind: tuple[str | None] | None = None
 
     def note_vain(self, tokens: int) -> None:

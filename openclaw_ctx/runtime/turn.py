@@ -155,7 +155,8 @@ class Turn:
             AbortError: The caller's signal has fired; or the very exception that it was fired with.
         """
         warning = check_window(self._request.window)
-        if warning:
+        if warning and warning != self._standing.warned:
+            self._standing.warned = warning
             _log.warning("window.small", session=self._seat.key, reason=warning)
         await self._seat.serving()
         if self._request.message is not None:

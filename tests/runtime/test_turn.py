@@ -508,3 +508,13 @@ async def test_a_budget_stays_small_while_the_provider_counts_more(tmp_path):
 
     full, *later = budgets(events)
     assert max(later) <= 0.6 * full
+
+
+async def test_a_small_window_is_told_of_once(tmp_path, caplog):
+    """Not with each turn of a session; another window is another matter."""
+    async with talk(tmp_path, ["one", "two", "three"]) as session:
+        for window in (6_000, 6_000, 5_000):
+            await session.run("hi", context_window=window)
+
+    told = [record.message for record in caplog.records if record.message.startswith("window.small")]
+    assert ["(6000" in line for line in told] == [True, False]
