@@ -8,8 +8,8 @@ from typing import Final
 import attrs
 import numpy as np
 
+from .embedder import as_unicode, unit_rows
 from .index import Vectors
-from .vectors import as_unicode, unit_rows
 
 __all__ = ["Chunked", "chunks_of"]
 

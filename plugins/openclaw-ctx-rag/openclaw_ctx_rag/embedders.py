@@ -5,9 +5,9 @@ from importlib.util import find_spec
 from typing import Final
 
 from .config import RagConfig
+from .embedder import Embedder, EmbedderError, Fault
 from .endpoint import Endpoint
 from .minilm import MiniLM
-from .vectors import Embedder, EmbedderError, Fault
 
 __all__ = ["Embedder", "EmbedderError", "Fault", "make_embedder", "why_words_alone"]
 

@@ -9,8 +9,8 @@ from typing import Final, Literal, TypeAlias
 import attrs
 import numpy as np
 
+from .embedder import Embedder, EmbedderError, Fault
 from .index import HistoryIndex, Vectors
-from .vectors import Embedder, EmbedderError, Fault
 
 __all__ = ["Embedding"]
 
@@ -83,6 +83,10 @@ class Embedding:
     def reason(self) -> str | None:
         """Return why the last text has no vector; ``None``: it has one, or none was asked for yet."""
         return self._reason
+
+    def is_of(self, index: HistoryIndex) -> bool:
+        """Return whether a question's vector compares with those of *index*; to be asked once there is one."""
+        return index.embedder() == self._embedder.name
 
     async def fill(self, index: HistoryIndex, *, progress: Callable[[int], None] | None = None) -> None:
         """

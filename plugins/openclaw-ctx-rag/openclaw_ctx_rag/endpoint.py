@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from .chunks import Chunked
+from .embedder import EmbedderError, Fault, unit_rows
 from .index import Vectors
-from .vectors import EmbedderError, Fault, unit_rows
 from .worker import Worker
 
 __all__ = ["Endpoint"]
@@ -108,7 +108,7 @@ class Endpoint:
         """Return a row for each text, in as many requests as it takes."""
         if not texts:
             return np.zeros((0, self._dimensions), np.float32)
-        chunked = Chunked.of(texts)
+        chunked = await self._workers[urgent].run(partial(Chunked.of, texts), urgent=urgent)
         rows = [await self._tried(batch, urgent=urgent) for batch in _batches(chunked.chunks)]
         return chunked.mean(np.concatenate(rows))
 

