@@ -1,7 +1,7 @@
 """A recording that is played back: its replies as a model's, its tool results as its tools'."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -133,12 +133,13 @@ class RecordedTools:
             if isinstance(message, AssistantMessage)
             for call in message.tool_calls
         }
-        self.tools = tuple(EngineTool(name=name, description="", call=self._answer) for name in names)
+        answer: Any = self._answer  # an agent's own tool may answer with more than a text
+        self.tools = tuple(EngineTool(name=name, description="", call=answer) for name in names)
 
     def note(self, call: ToolCallBlock) -> None:
         """Note which call is about to run."""
         self._call_id = call.id
 
-    async def _answer(self, _arguments: Mapping[str, JSON]) -> str:
+    async def _answer(self, _arguments: Mapping[str, JSON]) -> str | ToolResultMessage:
         result = self._recording.take_result(self._call_id)
-        return NOT_RECORDED if result is None else result.text
+        return NOT_RECORDED if result is None else result

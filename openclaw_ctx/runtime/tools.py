@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import attrs
+
 from openclaw_ctx.contract import JSON, AbortSignal, EngineTool, TextBlock, ToolCallBlock, ToolResultMessage
 from openclaw_ctx.log import clean_text, describe_error, get_logger
 from openclaw_ctx.models import obeying
@@ -25,7 +27,9 @@ class ToolBox:
     """
     The tools of one turn: the agent's own, and those that the engine offers.
 
-    Where both have a name, the agent's own is meant.
+    Where both have a name, the agent's own is meant. What it answers is a text, or
+    a whole ``ToolResultMessage`` where there is more to tell than a text; it is told
+    of no call, so the id and the name of that are set here.
     """
 
     def __init__(self, own: Sequence[EngineTool], offered: Sequence[EngineTool]) -> None:
@@ -93,6 +97,8 @@ class ToolBox:
                 answer = await answer
         except Exception as error:  # noqa: BLE001 -- a tool may raise anything, and the model is to read it
             return _failed(call, describe_error(error))
+        if isinstance(answer, ToolResultMessage):
+            return attrs.evolve(answer, tool_call_id=call.id, tool_name=call.name, entry_id=None)
         text = answer if isinstance(answer, str) else repr(answer)
         return ToolResultMessage(tool_call_id=call.id, tool_name=call.name, content=(TextBlock(text=text),))
 

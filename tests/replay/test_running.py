@@ -14,10 +14,12 @@ from openclaw_ctx.contract import (
     AssistantMessage,
     CompactResult,
     CustomMessage,
+    ImageBlock,
     Message,
     SessionId,
     SessionKey,
     SystemMessage,
+    TextBlock,
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
@@ -147,6 +149,20 @@ async def test_results_find_their_calls_whatever_their_order(written):
         ("user", "go"), ("assistant", ""), ("toolResult", "first"), ("toolResult", "of b"), ("toolResult", "second"),
         ("custom", "note"), ("assistant", "done"),
     ]  # fmt: skip
+
+
+async def test_results_are_recorded_whole(written):
+    """A failure stays one, and pictures and details come along."""
+    picture = ImageBlock(data="aGk=", mime_type="image/png")
+    failed = attrs.evolve(result("a", "no such file"), is_error=True, details={"code": 2})
+    shown = ToolResultMessage(tool_call_id="b", tool_name="look", content=(TextBlock(text="here"), picture))
+    messages = [user("go"), reply("", "a", "b"), failed, shown, reply("done")]
+
+    await replayed(messages, summaries=EXTRACTIVE())
+
+    first, second = (message for message in written if isinstance(message, ToolResultMessage))
+    assert (first.is_error, first.details) == (True, {"code": 2})
+    assert second.content == shown.content
 
 
 async def test_a_call_without_a_recorded_result_is_answered_so(written):

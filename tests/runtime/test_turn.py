@@ -19,6 +19,7 @@ from openclaw_ctx import (
     EngineInfo,
     EngineTool,
     Host,
+    ImageBlock,
     ModelTimeoutError,
     ModelTransientError,
     ModelUnavailableError,
@@ -114,6 +115,23 @@ async def test_tools_run_and_their_results_go_back_to_the_model(tmp_path):
         assert [role for role, _ in said(session)] == ["user", "assistant", "toolResult", "assistant"]
         assert said(session)[2] == ("toolResult", "sunny in Rome")
         assert isinstance(events[-1], TurnAnswered)
+
+
+async def test_a_tool_may_answer_with_more_than_a_text(tmp_path):
+    """A failure in its own words, or a picture; whose call it answers is filled in."""
+    picture = ImageBlock(data="aGk=", mime_type="image/png")
+
+    async def call(arguments):
+        return ToolResultMessage(tool_call_id="?", entry_id="x", is_error=True, content=(picture,), details={"a": 1})
+
+    tool = EngineTool(name="weather", description="", parameters={}, call=call)
+    async with talk(tmp_path, [calling(), "sorry"]) as session:
+        await session.run("weather?", tools=[tool])
+
+        result = session.transcript.record()[2]
+        assert (result.tool_call_id, result.tool_name) == ("call-1", "weather")
+        assert (result.is_error, result.content, result.details) == (True, (picture,), {"a": 1})
+        assert result.entry_id != "x"
 
 
 async def test_a_tool_that_fails_tells_the_model(tmp_path):
