@@ -111,6 +111,9 @@ class RecordedModel:
             raise ModelRejectedError(self.provider, self.model, "the recording has no reply here")
         message = self._recording.take()
         assert isinstance(message, AssistantMessage)  # noqa: S101 -- it was looked at
+        if message.stop_reason == "length" and isinstance(self._recording.peek(), ToolResultMessage):
+            # A turn of this host runs no call of an answer that had no more room; the recording's agent did.
+            message = attrs.evolve(message, stop_reason="toolUse")
         yield AnswerEnded(ModelAnswer(message=message, usage=None))
 
     async def close(self) -> None:

@@ -13,12 +13,15 @@ from openclaw_ctx.models import obeying
 
 from .events import ToolEnded, ToolStarted, TurnEvent
 
-__all__ = ["CANCELLED", "ToolBox"]
+__all__ = ["CANCELLED", "CUT_SHORT", "ToolBox", "cut_short"]
 
 _log = get_logger()
 
 CANCELLED: Final = "The tool was cancelled before it answered."
 """Stands as the result of a call that a cancelled turn left behind."""
+
+CUT_SHORT: Final = "The answer was cut off before this call was complete, so the tool was not run."
+"""Stands as the result of a call in an answer that had no more room."""
 
 _LONGEST_ERROR: Final = 4_000
 
@@ -101,6 +104,11 @@ class ToolBox:
             return attrs.evolve(answer, tool_call_id=call.id, tool_name=call.name, entry_id=None)
         text = answer if isinstance(answer, str) else repr(answer)
         return ToolResultMessage(tool_call_id=call.id, tool_name=call.name, content=(TextBlock(text=text),))
+
+
+def cut_short(calls: Sequence[ToolCallBlock]) -> Sequence[ToolResultMessage]:
+    """Return the results of calls that were not run, as the answer that holds them was cut off: pairs stay whole."""
+    return tuple(_failed(call, CUT_SHORT) for call in calls)
 
 
 def _answer_of(call: ToolCallBlock, task: "asyncio.Task[ToolResultMessage]") -> ToolResultMessage:

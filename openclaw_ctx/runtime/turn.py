@@ -53,7 +53,7 @@ from .recovery import Recovery
 from .rules import PromptRules
 from .seat import Seat
 from .thinking import has_signed_thinking, refuses_signature
-from .tools import ToolBox
+from .tools import ToolBox, cut_short
 from .truncation import result_cap_chars, truncate_results
 from .usage import context_tokens
 from .window import Window, check_window, effective_reserve, prompt_budget, should_compact
@@ -176,6 +176,8 @@ class Turn:
             assert isinstance(message, AssistantMessage)  # noqa: S101 -- it was appended as one
             self._standing.measured = (message.entry_id, self._seat.transcript.boundary_id)
             if not message.tool_calls or message.stop_reason in {"error", "aborted", "length"}:
+                for result in cut_short(message.tool_calls) if message.stop_reason == "length" else ():
+                    self._take(result)
                 self._tell(TurnAnswered(message=message))
                 return TurnResult(
                     message=message,

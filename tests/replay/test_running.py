@@ -31,6 +31,7 @@ from openclaw_ctx.replay import players as players_module
 from openclaw_ctx.replay.driver import window_for
 from openclaw_ctx.replay.ledger import Ledger
 from openclaw_ctx.replay.recorded import NOT_RECORDED, RecordedModel, Recording
+from openclaw_ctx.runtime.tools import CUT_SHORT
 from openclaw_ctx.runtime.window import HARD_MIN_TOKENS, effective_reserve, prompt_budget
 from openclaw_ctx.tokens import estimate_tokens
 from openclaw_ctx.transcript.importers import ImportedSession
@@ -184,6 +185,17 @@ async def test_what_broke_off_is_not_run_again(written):
 
     assert said(written) == said(messages)
     assert len(run.calls) == 3
+
+
+async def test_calls_that_ran_though_the_answer_had_no_more_room_keep_their_results(written):
+    """As they were recorded, once; those that did not run are answered so."""
+    messages = [user("go"), reply("", "a", stop="length"), result("a"), reply("and"), user("on"), reply("yes")]
+    unrun = [user("go"), reply("", "b", stop="length"), user("on"), reply("yes")]
+
+    await replayed([*messages, *unrun], summaries=EXTRACTIVE())
+
+    recorded = said([*messages, *unrun])
+    assert said(written) == [*recorded[:8], ("toolResult", CUT_SHORT), *recorded[8:]]
 
 
 async def test_more_rounds_than_a_host_has_patience_for_are_no_turn_given_up(written):

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from contextlib import asynccontextmanager
 
+import attrs
 import pytest
 
 from openclaw_ctx import (
@@ -35,7 +36,7 @@ from openclaw_ctx import (
 from openclaw_ctx.models import TokenUsage
 from openclaw_ctx.runtime import Compacted, Compacting, ModelAsked, ModelRetried, TurnAnswered
 from openclaw_ctx.runtime.recovery import MAX_OVERFLOW_COMPACTION_ATTEMPTS, MAX_TIMEOUT_COMPACTION_ATTEMPTS
-from openclaw_ctx.runtime.tools import CANCELLED
+from openclaw_ctx.runtime.tools import CANCELLED, CUT_SHORT
 from openclaw_ctx.tokens import estimate_tokens
 from openclaw_ctx.transcript import Transcript, pairs_are_whole
 from tests.assembly.plain import engine
@@ -115,6 +116,20 @@ async def test_tools_run_and_their_results_go_back_to_the_model(tmp_path):
         assert [role for role, _ in said(session)] == ["user", "assistant", "toolResult", "assistant"]
         assert said(session)[2] == ("toolResult", "sunny in Rome")
         assert isinstance(events[-1], TurnAnswered)
+
+
+async def test_calls_of_an_answer_that_had_no_more_room_are_not_run_and_have_results(tmp_path):
+    """Whoever reads the record finds whole pairs, and the model why there is nothing in them."""
+    cut = attrs.evolve(calling(), text="I will", stop_reason="length")
+    async with talk(tmp_path, [cut, "well"]) as session:
+        result = await session.run("weather?", tools=[look_up()])
+
+        assert (result.text, result.message.stop_reason) == ("I will", "length")
+        assert said(session)[1:] == [("assistant", "I will"), ("toolResult", CUT_SHORT)]
+        assert session.history[-1].is_error
+        assert pairs_are_whole(tuple(session.transcript.record()))
+        assert (await session.run("and?")).text == "well"
+        assert pairs_are_whole(session.model.requests[-1].messages)
 
 
 async def test_a_tool_may_answer_with_more_than_a_text(tmp_path):
