@@ -289,21 +289,23 @@ def accepted_turns(messages: Sequence[Message]) -> list[tuple[int, int]]:
     """
     Return where each accepted turn begins and ends: from the user's message to the answer that ends it.
 
-    A reply that was cut off ends no turn, and what the user says behind it begins another.
+    A reply that was cut off ends no turn. What the user says begins another,
+    whatever came before it: what has no answer by then was never accepted, and
+    belongs to no turn.
     """
     turns: list[tuple[int, int]] = []
     start: int | None = None
-    cut_off = False
     for index, message in enumerate(messages):
         if isinstance(message, UserMessage):
-            start = index if start is None or cut_off else start
-            cut_off = False
-        elif isinstance(message, AssistantMessage):
-            cut_off = message.stop_reason in CUT_OFF
-            if start is not None and not cut_off and not message.tool_calls:
-                turns.append((start, index + 1))
-                start = None
+            start = index
+        elif start is not None and isinstance(message, AssistantMessage) and _answers(message):
+            turns.append((start, index + 1))
+            start = None
     return turns
+
+
+def _answers(message: AssistantMessage) -> bool:
+    return message.stop_reason not in CUT_OFF and not message.tool_calls
 
 
 def _advances_durably(serving: Serving) -> bool:
