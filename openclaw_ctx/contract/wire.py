@@ -203,7 +203,7 @@ def _split(cls: type, data: Mapping[str, JSON], *, skip: str) -> tuple[dict[str,
             known[field.name] = value
         else:
             extra[key] = value
-    return known, freeze(extra)
+    return known, freeze(extra) if extra else EMPTY
 
 
 def _is_kind(value: JSON, kinds: tuple[type, ...]) -> bool:

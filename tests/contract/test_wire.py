@@ -325,3 +325,11 @@ def test_a_frozen_value_cannot_be_filled_again():
     assert EMPTY == {}
     assert frozen == [1]
     assert isinstance(frozen, FrozenList)
+
+
+def test_what_has_no_further_fields_shares_the_empty_object():
+    """Most of a long history has none, and an object for each message and block is time and room."""
+    message = message_from_wire({"role": "user", "content": [{"type": "text", "text": "hello"}]})
+
+    assert message.extra is EMPTY
+    assert message.content[0].extra is EMPTY
