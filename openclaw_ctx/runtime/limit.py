@@ -20,7 +20,6 @@ from openclaw_ctx.contract import (
     BranchSummaryMessage,
     CompactionSummaryMessage,
     EntryId,
-    Message,
     SystemMessage,
     UserMessage,
 )
@@ -28,7 +27,7 @@ from openclaw_ctx.transcript import History
 
 from .heartbeat import is_heartbeat
 
-__all__ = ["TurnLimit", "limit_history"]
+__all__ = ["TurnLimit"]
 
 SLACK: Final = 1.5
 """How many times the turns asked for there may be before any is cut; the reference system's."""
@@ -82,11 +81,6 @@ class TurnLimit:
                 if len(starts) == limit or (message.entry_id is not None and message.entry_id == self._since):
                     break
         return starts
-
-
-def limit_history(history: History, *, turns: int | None) -> Sequence[Message]:
-    """Return the last *turns* turns of *history* and up to half as many more, as one who sees it for the first time."""
-    return TurnLimit(turns).cut(history)
 
 
 def _most(turns: int) -> int:

@@ -31,7 +31,7 @@ from openclaw_ctx.tokens import IMAGE_TOKENS, estimate_tokens
 from .truncation import reducible_chars
 from .window import prompt_budget
 
-__all__ = ["Precheck", "Route", "estimate_pressure", "precheck", "status_record"]
+__all__ = ["Precheck", "Route", "estimate_pressure", "precheck"]
 
 Route: TypeAlias = Literal["fits", "compact_only", "truncate_tool_results_only", "compact_then_truncate"]
 
@@ -137,21 +137,6 @@ def precheck(
         overflow_tokens=overflow,
         reducible_chars=reducible,
     )
-
-
-def status_record(check: Precheck) -> dict[str, JSON]:
-    """Return a check as an object to be stored, schema version 1."""
-    return {
-        "schemaVersion": 1,
-        "source": "pre-prompt-estimate",
-        "route": check.route,
-        "shouldCompact": check.route in {"compact_only", "compact_then_truncate"},
-        "estimatedPromptTokens": check.estimated_tokens,
-        "promptBudgetTokens": check.prompt_budget,
-        "overflowTokens": check.overflow_tokens,
-        "remainingPromptTokens": max(0, check.prompt_budget - check.estimated_tokens),
-        "toolResultReducibleChars": check.reducible_chars,
-    }
 
 
 def estimate_pressure(

@@ -19,7 +19,7 @@ from openclaw_ctx.contract import (
 )
 from openclaw_ctx.runtime import limit as rules
 from openclaw_ctx.runtime.heartbeat import mark_heartbeat
-from openclaw_ctx.runtime.limit import TurnLimit, limit_history
+from openclaw_ctx.runtime.limit import TurnLimit
 from openclaw_ctx.transcript import Entry, History, Transcript
 
 SYSTEM = SystemMessage(content="Be brief.", entry_id="s")
@@ -95,7 +95,6 @@ def test_no_limit_gives_the_same_history(turns):
     history = talk.history
 
     assert TurnLimit(turns).cut(history) is history
-    assert limit_history(history, turns=turns) is history
     assert talk.read == set()
 
 
@@ -141,7 +140,7 @@ def test_a_cut_that_nobody_remembers_is_nearly_as_stable(turns, answers):
     slack = math.ceil(1.5 * turns) - turns + 1
     rounds = 20 * slack
 
-    begins = [asked(limit_history(talk.say(1, answers).history, turns=turns))[0] for _ in range(rounds)]
+    begins = [asked(TurnLimit(turns).cut(talk.say(1, answers).history))[0] for _ in range(rounds)]
 
     cuts = sum(one != other for one, other in itertools.pairwise(begins))
     assert cuts <= 2 * rounds / slack + 2
@@ -171,7 +170,7 @@ def test_a_transcripts_own_history_is_cut(tmp_path):
             transcript.append(AssistantMessage(content="a"))
 
     with contextlib.closing(Transcript.read(path)) as again:
-        shown = limit_history(again.history, turns=2)
+        shown = TurnLimit(2).cut(again.history)
         assert isinstance(shown, History)
         assert shown.is_read_as(again.history)
         assert asked(shown) in (names(5, 7), names(6, 7))
@@ -182,7 +181,7 @@ def test_instructions_stay_first_and_once(turns):
     """However few turns are kept."""
     talk = Conversation(SYSTEM).say(20)
 
-    shown = limit_history(talk.history, turns=turns)
+    shown = TurnLimit(turns).cut(talk.history)
 
     assert isinstance(shown, History)
     assert shown.is_read_as(talk.history)
@@ -200,7 +199,7 @@ def test_no_cut_parts_a_call_from_its_result():
     for _ in range(6):
         talk.say(1, 0).add(calls, result)
 
-    shown = limit_history(talk.history, turns=1)
+    shown = TurnLimit(1).cut(talk.history)
 
     assert [message.role for message in shown[:4]] == ["system", "user", "assistant", "toolResult"]
 
@@ -246,12 +245,12 @@ def test_heartbeats_are_no_turns_of_the_user():
     talk.add(*(mark_heartbeat(UserMessage(content="tick", entry_id=f"h{number}")) for number in range(50)))
     history = talk.history
 
-    assert limit_history(history, turns=2) is history
-    assert len(limit_history(talk.say(1).history, turns=2)) < len(history)
+    assert TurnLimit(2).cut(history) is history
+    assert len(TurnLimit(2).cut(talk.say(1).history)) < len(history)
 
 
 def test_a_history_without_a_user_is_shown_whole():
     """There is no turn in it to cut at."""
     for talk in (Conversation(), Conversation(SYSTEM, SUMMARY)):
         history = talk.history
-        assert limit_history(history, turns=1) is history
+        assert TurnLimit(1).cut(history) is history

@@ -20,7 +20,7 @@ from openclaw_ctx import (
 )
 from openclaw_ctx.contract import UnknownBlock
 from openclaw_ctx.runtime import precheck as rules
-from openclaw_ctx.runtime.precheck import Precheck, estimate_pressure, precheck, status_record
+from openclaw_ctx.runtime.precheck import estimate_pressure, precheck
 
 
 def pressure(*messages, system_prompt=None, prompt=None, tools=()):
@@ -167,27 +167,6 @@ def test_tools_may_be_an_iterator():
     once = precheck((), system_prompt=None, tools=iter(tools), window=32_000, reserve=0, unwindowed=whole, cap_chars=9)
 
     assert once.estimated_tokens == pressure(*whole, tools=tools)
-
-
-def test_the_status_record():
-    """What is stored of a check, and how much room is left."""
-    found = Precheck(
-        route="compact_then_truncate", estimated_tokens=900, prompt_budget=800, overflow_tokens=100, reducible_chars=7
-    )
-    fits = Precheck(route="fits", estimated_tokens=500, prompt_budget=800, overflow_tokens=0, reducible_chars=0)
-
-    assert status_record(found) == {
-        "schemaVersion": 1,
-        "source": "pre-prompt-estimate",
-        "route": "compact_then_truncate",
-        "shouldCompact": True,
-        "estimatedPromptTokens": 900,
-        "promptBudgetTokens": 800,
-        "overflowTokens": 100,
-        "remainingPromptTokens": 0,
-        "toolResultReducibleChars": 7,
-    }
-    assert (status_record(fits)["shouldCompact"], status_record(fits)["remainingPromptTokens"]) == (False, 300)
 
 
 @given(sizes=st.lists(st.integers(0, 30), max_size=6), cut=st.integers(0, 6))
