@@ -129,10 +129,9 @@ class Embedding:
         task = asyncio.ensure_future(self._ask(key, text))
         self._asked.add(task)
         task.add_done_callback(self._asked.discard)
-        try:
-            return await asyncio.wait_for(asyncio.shield(task), seconds)
-        except TimeoutError:
-            return None
+        # Not wait_for: that would cancel what somebody may ask for again.
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        return task.result() if done and not task.cancelled() else None
 
     async def close(self) -> None:
         """Give up on questions that are open, and close the embedder. Fills are their callers' to cancel, before."""

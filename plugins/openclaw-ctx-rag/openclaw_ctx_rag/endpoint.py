@@ -114,8 +114,7 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close the connections; a request that runs has two seconds."""
-        for worker in self._workers.values():
-            await worker.close()
+        await asyncio.gather(*(worker.close() for worker in self._workers.values()))
         if self._client is not None:
             await asyncio.to_thread(self._client.close)
             self._client = None

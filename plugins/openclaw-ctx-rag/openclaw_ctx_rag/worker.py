@@ -11,6 +11,8 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from .embedder import EmbedderError
+
 __all__ = ["Worker"]
 
 _T = TypeVar("_T")
@@ -53,18 +55,21 @@ class Worker:
         Return what *work* returns, or raise what it raises.
 
         Who is cancelled while waiting takes the piece with it, unless it runs already.
+
+        Raises:
+            EmbedderError: The worker is closed, or was while the piece waited.
         """
         future: Future[_T] = Future()
         with self._lock:
             if self._closed:
-                future.cancel()
+                _refuse(future)
             else:
                 self._jobs.put(_Job(_URGENT if urgent else _USUAL, next(self._numbers), work, future))
                 self._begin()
         return await asyncio.wrap_future(future)
 
     async def close(self) -> None:
-        """Cancel what waits, and wait up to two seconds for what runs."""
+        """Refuse what waits, and wait up to two seconds for what runs."""
         self._stop()
         if self._thread is not None:
             atexit.unregister(self._leave)
@@ -92,7 +97,13 @@ class Worker:
             # Held on to until the next job came, otherwise: texts and vectors.
             del job
         while not self._jobs.empty():
-            self._jobs.get_nowait().future.cancel()
+            _refuse(self._jobs.get_nowait().future)
+
+
+def _refuse(future: Future[Any]) -> None:
+    # Not cancelled: whoever waits is not, and would take it for its own end.
+    if future.set_running_or_notify_cancel():
+        future.set_exception(EmbedderError("The embedder is closed.", "setup"))
 
 
 def _do(work: Callable[[], Any], future: Future[Any]) -> None:
