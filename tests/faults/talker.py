@@ -58,11 +58,11 @@ _CONFIG: Final[Mapping[str, Any]] = {
 _TURNS: Final = (3, 6)
 _MOST_ROUNDS: Final = 5
 _MOST_CALLS: Final = 3
-_OVERFLOWS: Final = 0.5  # of the conversations, once
+_OVERFLOWS: Final = 0.9  # of the conversations, once
 _BREAKS_OFF: Final = 0.06  # of the answers
 # What stands together fits into the window, whatever was compacted: what never fits is no matter of being killed.
-_SAID_CHARS: Final = (20, 1_500)
-_RESULT_CHARS: Final = (40, 1_500)  # longer than is allowed, so that some are cut, in the transcript too
+_SAID_CHARS: Final = (20, 6_000)
+_RESULT_CHARS: Final = (40, 6_000)  # longer than is allowed, so that some are cut, in the transcript too
 _WORDS: Final = "and so \u2028 é 漢字 on,\n"
 
 # Nothing is imported behind a fork: that takes longer than a conversation.
