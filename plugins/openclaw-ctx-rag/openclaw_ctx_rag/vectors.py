@@ -1,103 +1,82 @@
-"""What turns text into vectors must do, and what a vector must be."""
+"""The vectors of an index: one byte a dimension, in blocks that are read, written and searched as they stand."""
 
+import sqlite3
 from collections.abc import Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Final
 
-import attrs
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
-from .index import Vectors
+from .postings import BLOCK
 
-__all__ = ["Embedder", "EmbedderError", "Fault", "as_unicode", "unit_rows"]
+__all__ = ["VectorBlocks"]
 
-Fault: TypeAlias = Literal["passing", "input", "setup"]
-"""
-Why texts have no vectors: ``passing`` (the same may work later), ``input`` (one of these texts
-is not taken), ``setup`` (nothing works until somebody changes something).
-"""
+_HIGHEST: Final = 127
+"""The value that the largest number of a vector is kept as."""
+
+_SCALE_BYTES: Final = 4 * BLOCK
 
 
-@attrs.define(eq=False)
-class EmbedderError(RuntimeError):
+class VectorBlocks:
     """
-    Texts have no vectors.
+    The vectors of one file, in memory and in it. Transactions are the caller's.
 
-    Attributes:
-        reason: One sentence; without secrets and without foreign text.
-        fault: What may help.
-        wait_seconds: How long the other side asked to be left alone.
+    A block is 256 factors and 256 rows; a row without a vector has the factor 0.
+    After a transaction that was rolled back it is of no use any more: make another.
     """
 
-    reason: str
-    fault: Fault = "passing"
-    wait_seconds: float | None = None
+    def __init__(self, db: sqlite3.Connection, dimensions: int) -> None:
+        self._db = db
+        self.dimensions = dimensions
+        self._rows: dict[int, NDArray[np.int8]] = {}
+        self._scales: dict[int, NDArray[np.float32]] = {}
+        for block, data in db.execute("SELECT block, data FROM vectors"):
+            self._scales[block] = np.frombuffer(data, np.float32, BLOCK)
+            self._rows[block] = np.frombuffer(data, np.int8, BLOCK * dimensions, _SCALE_BYTES).reshape(BLOCK, -1)
 
-    def __str__(self) -> str:
-        return self.reason
+    def present(self, size: int) -> NDArray[np.bool_]:
+        """Return which of *size* messages have a vector."""
+        return self._scale(size) > 0
 
+    def put(self, numbers: Sequence[int], vectors: NDArray[Any]) -> None:
+        """Keep vectors; of a message that has one already the new one."""
+        vectors = np.nan_to_num(np.asarray(vectors, np.float32))
+        if vectors.shape != (len(numbers), self.dimensions):
+            reason = f"{len(numbers)} vectors of {self.dimensions} dimensions are due, not {vectors.shape}"
+            raise ValueError(reason)
+        scales = np.abs(vectors).max(1, initial=0) / _HIGHEST + np.float32(1e-12)
+        rows = np.rint(vectors / scales[:, None]).astype(np.int8)
+        for number, scale, row in zip(numbers, scales, rows, strict=True):
+            block, place = divmod(number, BLOCK)
+            self._open(block)
+            self._scales[block][place] = scale
+            self._rows[block][place] = row
+        for block in {number // BLOCK for number in numbers}:
+            data = self._scales[block].tobytes() + self._rows[block].tobytes()
+            self._db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (block, data))
 
-class Embedder(Protocol):
-    """Turns texts into vectors. Not bound to an event loop, which it never holds up."""
+    def cosines(self, vector: NDArray[Any], size: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return the cosine of each message with *vector*, and which have one; the others have 0."""
+        query = np.nan_to_num(np.asarray(vector, np.float32))
+        out = np.zeros(-(-size // BLOCK) * BLOCK, np.float32)
+        # Block by block: as floats they stay in the processor's cache, all of them at once would not.
+        floats = np.empty((BLOCK, self.dimensions), np.float32)
+        for block, rows in self._rows.items():
+            np.copyto(floats, rows)
+            np.dot(floats, query, out=out[block * BLOCK : (block + 1) * BLOCK])
+        scale = self._scale(size)
+        return out[:size] * scale, scale > 0
 
-    @property
-    def name(self) -> str:
-        """
-        Return what the vectors are: those of equal names compare with each other.
+    def _open(self, block: int) -> None:
+        if block not in self._rows:
+            self._scales[block] = np.zeros(BLOCK, np.float32)
+            self._rows[block] = np.zeros((BLOCK, self.dimensions), np.int8)
+        elif not self._rows[block].flags.writeable:  # as it was read
+            self._scales[block] = self._scales[block].copy()
+            self._rows[block] = self._rows[block].copy()
 
-        May be known in full only when a first vector is there.
-        """
-
-    @property
-    def dimensions(self) -> int:
-        """Return how long a vector is; 0 while that is not known, which it is once a first vector is there."""
-
-    async def embed(self, texts: Sequence[str], *, urgent: bool = False) -> Vectors:
-        """
-        Return a vector for every text, in their order: finite rows of unit length.
-
-        Any text has one, the empty text too.
-
-        Args:
-            texts: Any number.
-            urgent: Somebody waits: goes before what is not urgent, and is not tried again.
-
-        Raises:
-            EmbedderError: There is none for one of them, and so for none.
-        """
-
-    async def close(self) -> None:
-        """Let go of what is held; what is still asked for is cancelled."""
-
-
-def as_unicode(text: str) -> str:
-    """Return a text that can be encoded: half a surrogate pair becomes a question mark."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def unit_rows(rows: ArrayLike, count: int) -> Vectors:
-    """
-    Return *count* rows at unit length.
-
-    Raises:
-        EmbedderError: They are not as many, not numbers, not finite, or one has no direction.
-    """
-    try:
-        vectors = np.asarray(rows, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        msg = "The vectors are not rows of numbers of one length."
-        raise EmbedderError(msg) from None
-    if vectors.ndim != 2 or vectors.shape[0] != count or vectors.shape[1] == 0:  # noqa: PLR2004 -- rows and columns
-        msg = f"{count} vectors were asked for, and what came has the shape {vectors.shape}."
-        raise EmbedderError(msg)
-    if not np.isfinite(vectors).all():
-        msg = "A vector holds what is no finite number."
-        raise EmbedderError(msg, "input")
-    # By the largest part first: the square of a large finite number is not finite.
-    vectors = vectors / np.maximum(np.abs(vectors).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    if not lengths.all():
-        msg = "A vector has no direction."
-        raise EmbedderError(msg, "input")
-    units: Vectors = (vectors / lengths).astype(np.float32)
-    return units
+    def _scale(self, size: int) -> NDArray[np.float32]:
+        scale = np.zeros(-(-size // BLOCK) * BLOCK, np.float32)
+        for block, values in self._scales.items():
+            scale[block * BLOCK : (block + 1) * BLOCK] = values
+        return scale[:size]
