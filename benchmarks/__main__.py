@@ -11,7 +11,7 @@ import json
 import pkgutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .measure import Options, Row, allowed_cores, as_table, conditions, file_system, on_cores
@@ -21,6 +21,7 @@ _NOT_BENCHMARKS = frozenset(
     {
         "__main__",
         "history",
+        "labelled",
         "langgraph_turns",
         "loop_gaps",
         "many_sessions",
@@ -28,12 +29,19 @@ _NOT_BENCHMARKS = frozenset(
         "newest",
         "other_stores",
         "own_time",
+        "rag_process",
+        "rag_sides",
+        "recall_peers",
+        "recalling",
         "sessions_on_disk",
         "turns",
         "whole_sessions",
         "window_engine",
     }
 )
+
+_WITH_ARGUMENTS = "recall"
+"""Has arguments of its own: ``python -m benchmarks recall --help``."""
 
 
 async def _measure(name: str, options: Options) -> list[Row]:
@@ -59,6 +67,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == [_WITH_ARGUMENTS]:
+        recall: Callable[[Sequence[str]], int] = importlib.import_module(f"{__package__}.{_WITH_ARGUMENTS}").main
+        return recall(argv[1:])
     arguments = _arguments(argv)
     every = allowed_cores()
     # The last one, since interrupts like the first.
