@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from openclaw_ctx import AssembleResult, EstimateTokens, Message, UserMessage
+from openclaw_ctx import AssembleResult, EntryId, EstimateTokens, Message, UserMessage
 
 from .documents import date_of, message_of
 from .excerpts import shortened
@@ -12,7 +12,7 @@ from .following import Followed
 from .index import Facts, Vectors
 from .rendering import GAP, addition, end_line, marker
 from .selection import Fill, Recent, recent_of, spread
-from .terms import terms
+from .terms import count_terms, query_terms
 
 __all__ = ["Assembly"]
 
@@ -94,7 +94,7 @@ class Assembly:
         return []
 
     def _rendered(self, fill: Fill, facts: Facts, question: str) -> list[Message]:
-        wanted = frozenset(terms(question))
+        wanted = frozenset(query_terms(question))
         parts = spread(fill)
         numbers = [number for _, members in parts for number in members]
         index = self.followed.index
@@ -104,10 +104,11 @@ class Assembly:
             if day is not None:
                 rendered.append(marker(f"[{day}]" if day else GAP))
             for number in members:
-                message = message_of(*found[number])
+                entry_id, wire = found[number]
+                message = message_of(EntryId(entry_id), wire)
                 if facts.tokens[number] > fill.longest:
                     message = shortened(
-                        message, fill.longest, wanted=wanted, terms=terms, estimate=_text_cost(self.count)
+                        message, fill.longest, wanted=wanted, terms=count_terms, estimate=_text_cost(self.count)
                     )
                 rendered.append(message)
         return rendered

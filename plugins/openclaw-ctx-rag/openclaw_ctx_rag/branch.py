@@ -100,7 +100,7 @@ class Branch:
             return allowed
         if only.since is not None or only.until is not None:
             times = self._facts["timestamp"][self._numbers]
-            since = 0.0 if only.since is None else only.since
+            since = -np.inf if only.since is None else only.since
             until = np.inf if only.until is None else only.until
             allowed &= (times != 0) & (times >= since) & (times < until)
         if only.role is not None:

@@ -8,8 +8,6 @@ __all__ = ["EmbedderKind", "RagConfig"]
 
 EmbedderKind: TypeAlias = Literal["auto", "local", "endpoint", "none"]
 
-_share = attrs.validators.and_(attrs.validators.ge(0), attrs.validators.le(1))
-
 
 @attrs.frozen(kw_only=True)
 class RagConfig:
@@ -27,7 +25,7 @@ class RagConfig:
         query_seconds: How long a prompt waits for the vector of its question; after that words alone find.
     """
 
-    recent_share: float = attrs.field(default=0.5, validator=_share)
+    recent_share: float = attrs.field(default=0.5, validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)])
     embedder: EmbedderKind = "auto"
     endpoint_url: str | None = None
     endpoint_model: str | None = None

@@ -13,6 +13,7 @@ from openclaw_ctx import (
     BashExecutionMessage,
     Block,
     CustomMessage,
+    EntryId,
     EstimateTokens,
     ImageBlock,
     Message,
@@ -97,7 +98,7 @@ def is_searched(message: Message) -> bool:
     return isinstance(message, UserMessage | AssistantMessage | ToolResultMessage)
 
 
-def message_of(entry_id: str, wire: bytes) -> Message:
+def message_of(entry_id: EntryId, wire: bytes) -> Message:
     """Return a message that was kept."""
     message: Message = attrs.evolve(
         message_from_wire(json.loads(wire.decode("utf-8", "surrogatepass"))), entry_id=entry_id

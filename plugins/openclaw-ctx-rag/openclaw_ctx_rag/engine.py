@@ -120,7 +120,7 @@ class RagEngine:
         followed = assembly.followed
         try:
             await followed.level(assembly.messages)
-            found = assembly.with_recall(recent, question, await self._vector_of(question))
+            found = assembly.with_recall(recent, question, await self._vector_of(followed, question))
         except IndexDamagedError:
             followed.forget()
             self._import_behind(followed, await followed.meet("import"))
@@ -148,7 +148,8 @@ class RagEngine:
     @hookimpl
     def tools(self, session_key: SessionKey) -> Sequence[EngineTool]:
         """Offer a search of the history, and reading in it."""
-        return recall_tools(self._followed(session_key), self._vector_of)
+        followed = self._followed(session_key)
+        return recall_tools(followed, lambda query: self._vector_of(followed, query))
 
     # -- keeping house ----------------------------------------------------------------------------
 
@@ -220,10 +221,13 @@ class RagEngine:
             followed.forget()
             self._import_behind(followed, await followed.meet("import"))
 
-    async def _vector_of(self, question: str) -> Vectors | None:
-        if self._embedding is None or not question.strip():
+    async def _vector_of(self, followed: Followed, question: str) -> Vectors | None:
+        """Return the question's vector, in time and of the model that the index's are of; else nothing."""
+        embedding = self._embedding
+        if embedding is None or not question.strip() or not embedding.is_of(followed.index):
             return None
-        return await self._embedding.of_query(question, seconds=self._config.query_seconds)
+        vector = await embedding.of_query(question, seconds=self._config.query_seconds)
+        return vector if embedding.is_of(followed.index) else None
 
 
 def _with_memory(result: AssembleResult, memory: str | None) -> AssembleResult:

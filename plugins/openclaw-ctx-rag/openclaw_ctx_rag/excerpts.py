@@ -1,7 +1,7 @@
 """A long message cut down to the passages that a question is about."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -21,7 +21,7 @@ def shortened(
     tokens: int,
     *,
     wanted: AbstractSet[str],
-    terms: Callable[[str], list[str]],
+    terms: Callable[[str], Iterable[str]],
     estimate: Callable[[str], int],
 ) -> Message:
     """
@@ -52,11 +52,15 @@ def shortened(
 
 
 def _passages(
-    text: str, tokens: int, wanted: AbstractSet[str], terms: Callable[[str], list[str]], estimate: Callable[[str], int]
+    text: str,
+    tokens: int,
+    wanted: AbstractSet[str],
+    terms: Callable[[str], Iterable[str]],
+    estimate: Callable[[str], int],
 ) -> str:
     """Return the pieces of *text* that hold most of what is wanted, in their order, within *tokens*."""
     pieces = _pieces(text)
-    met = [len(wanted.intersection(terms(piece))) for piece in pieces]
+    met = [len(wanted & set(terms(piece))) for piece in pieces]
     # What stands first says mostly what a text is about: it wins among equals.
     best = sorted(range(len(pieces)), key=lambda index: -met[index])
     kept: set[int] = set()

@@ -155,6 +155,8 @@ class Followed:
         return known[-1][0] + 1
 
     def _add(self, messages: Sequence[Message]) -> int:
+        if not len(messages):
+            return 0
         group = self._open_group() if isinstance(messages[0], ToolResultMessage) else None
         return self.index.add(documents_of(messages, count=self._count, open_group=group))
 

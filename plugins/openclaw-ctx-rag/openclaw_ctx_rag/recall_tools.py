@@ -9,7 +9,7 @@ from openclaw_ctx import JSON, EngineTool
 
 from .following import Followed
 from .index import Filter, Vectors
-from .terms import terms
+from .terms import query_terms
 
 __all__ = ["recall_tools"]
 
@@ -49,7 +49,7 @@ def recall_tools(followed: Followed, vector_of: QueryVector) -> tuple[EngineTool
         limit = _whole(arguments, "limit", 8, least=1, most=_MOST_HITS)
         only = Filter(since=_time(arguments, "since"), until=_time(arguments, "until"), role=_role(arguments))
         index = followed.index
-        if terms(query):
+        if query_terms(query):
             hits = index.search(query, vector=await vector_of(query), limit=limit, only=only, by_cost=False)
             numbers = [hit.number for hit in hits]
         else:  # signs alone, which no index holds

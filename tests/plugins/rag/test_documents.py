@@ -38,7 +38,7 @@ def test_what_nobody_said_is_not_searched():
         CompactionSummaryMessage(summary="they talked"),
         BranchSummaryMessage(summary="they left"),
         UnknownMessage(data={}),
-        CustomMessage(custom_type="openclaw-ctx-rag", content="[…]"),
+        CustomMessage(custom_type="openclaw-ctx-rag", content="[..]"),
         BashExecutionMessage(command="ls", output="a", exclude_from_context=True),
     ]
     searched = [
