@@ -33,6 +33,7 @@ class Turn:
 
     @property
     def text(self) -> str:
+        """What is searched for in a prompt."""
         return self.message.text
 
 

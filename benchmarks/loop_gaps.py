@@ -27,7 +27,7 @@ from .measure import NOT_INSTALLED, Row, import_peer
 from .own_time import LINE_BYTES
 from .sessions_on_disk import SessionFile, session_path
 
-__all__ = ["compaction_gaps", "measure_ours", "measure_theirs"]
+__all__ = ["compaction_gaps", "measure_ours", "measure_theirs", "watched"]
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_MS = 20.0
@@ -135,8 +135,8 @@ async def _ours(folder: Path, summary: str) -> dict[str, Any]:
                 made = await session.compact()
                 assert made.result.compacted, made.result.reason  # noqa: S101 -- else it shows nothing
 
-            gaps[state] = await _watched(compact)
-    gaps["idle"] = await _watched(lambda: asyncio.sleep(_IDLE_SECONDS))
+            gaps[state] = await watched(compact)
+    gaps["idle"] = await watched(lambda: asyncio.sleep(_IDLE_SECONDS))
     return {name: attrs.asdict(gap) for name, gap in gaps.items()}
 
 
@@ -155,10 +155,10 @@ async def _theirs(number: int) -> dict[str, Any]:
         changed = await middleware.abefore_model({"messages": said}, None)
         assert changed, "nothing was summarised"  # noqa: S101 -- else it shows nothing
 
-    return {"first": attrs.asdict(await _watched(compact))}
+    return {"first": attrs.asdict(await watched(compact))}
 
 
-async def _watched(work: Callable[[], Awaitable[None]]) -> _Gap:
+async def watched(work: Callable[[], Awaitable[None]]) -> _Gap:
     """Do *work* while a task asks to be woken each millisecond, and return by how much it was late at worst."""
     late = [0.0]
 

@@ -39,10 +39,14 @@ __all__ = [
 
 NOT_INSTALLED = "not installed: pip install -r benchmarks/requirements.txt"
 PEERS = (
+    "aura-context-engine",
     "langchain",
     "langchain-core",
     "langgraph",
     "langgraph-checkpoint-sqlite",
+    "llama-index-core",
+    "numpy",
+    "onnxruntime",
     "openai-agents",
     "pluggy",
     "attrs",

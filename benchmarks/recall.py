@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import json
 import statistics
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -39,8 +38,8 @@ _EXAMPLE = """\
 example:
   python -m benchmarks recall --data locomo10.json --engine rag --engine bm25 --budgets 1000,4000
 
-LoCoMo's conversations are published at https://github.com/snap-research/locomo (data/locomo10.json), under CC BY-NC 4.0,
-and are not part of this repository. LongMemEval's form is read too: https://github.com/xiaowu0162/LongMemEval.
+LoCoMo's conversations are published at https://github.com/snap-research/locomo (data/locomo10.json), under
+CC BY-NC 4.0, and are not part of this repository. LongMemEval's form is read too: https://github.com/xiaowu0162/LongMemEval.
 
 exit codes: 0 measured, 1 an engine could not be measured or gave a prompt over its budget, 2 usage
 """
@@ -191,7 +190,8 @@ def _data(name: str) -> list[Conversation]:
     try:
         return read_labelled(Path(name))
     except (OSError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"{clean_text(name)}: {clean_text(str(error))}") from error
+        problem = f"{clean_text(name)}: {clean_text(str(error))}"
+        raise argparse.ArgumentTypeError(problem) from error
 
 
 def _budgets(text: str) -> tuple[int, ...]:

@@ -26,9 +26,12 @@ __all__ = ["AURA", "AURA_RANKING", "BM25", "LLAMAINDEX", "aura_engine", "llamain
 _LEAST_TOKENS = 8
 # The baseline is worth three points more without them at 4,000 tokens.
 _STOP_WORDS = frozenset(
-    "a about am an and any are as at be been but by can could did do does for from had has have he her his how i if in"
-    " into is it its me my no not of on or our she so some than that the their them then there these they this those"
-    " to was we were what when where which who whom whose why will with would you your".split()
+    re.split(
+        r"\s+",
+        "a about am an and any are as at be been but by can could did do does for from had has have he her his how i"
+        " if in into is it its me my no not of on or our she so some than that the their them then there these they this "
+        "those to was we were what when where which who whom whose why will with would you your",
+    )
 )
 
 

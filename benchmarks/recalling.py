@@ -84,7 +84,7 @@ class HostedEngine:
                 if turn.ends:
                     await session.end_turn()
             await session.end_turn()
-            while host.background_jobs:
+            while host.background_jobs:  # noqa: ASYNC110 -- a host has no event for this
                 await asyncio.sleep(_LOOK_SECONDS)
 
             async def ask(question: Question, budget: int) -> Found:
