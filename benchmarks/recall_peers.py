@@ -29,8 +29,8 @@ _STOP_WORDS = frozenset(
     re.split(
         r"\s+",
         "a about am an and any are as at be been but by can could did do does for from had has have he her his how i"
-        " if in into is it its me my no not of on or our she so some than that the their them then there these they this "
-        "those to was we were what when where which who whom whose why will with would you your",
+        " if in into is it its me my no not of on or our she so some than that the their them then there these they"
+        " this those to was we were what when where which who whom whose why will with would you your",
     )
 )
 
