@@ -1,6 +1,7 @@
 """What has to be measured in a process of its own: the memory of an index, and the loop while one is made."""
 
 import asyncio
+import gc
 import importlib
 import json
 import os
@@ -61,31 +62,40 @@ def _status(name: str) -> float | None:
     return None
 
 
-def measure_gaps(folder: str, embedder: str) -> None:
-    """Print the longest gap of the loop while the session in *folder* is indexed and embedded, and prompts are made."""
-    print(json.dumps(asyncio.run(_gaps(Path(folder), embedder))))
+def measure_gaps(folder: str, embedder: str, heap: str = "frozen") -> None:
+    """
+    Print the longest gap of the loop while the session in *folder* is indexed and embedded, and prompts are made.
+
+    A full collection of garbage by Python stops the loop too, and takes as long as the process has objects. What
+    was there before is left out of it where *heap* is ``frozen``.
+    """
+    print(json.dumps(asyncio.run(_gaps(Path(folder), embedder, heap))))
 
 
-async def _gaps(folder: Path, embedder: str) -> dict[str, Any]:
+async def _gaps(folder: Path, embedder: str, heap: str) -> dict[str, Any]:
     if embedder != "local":
         fake_embedder()
     prompts: list[float] = []
+    questions = Questions()
+    next(questions)  # so that making up words is no gap
     async with rag_host(folder, embedder=embedder) as host:
         session = await host.session(KEY)
 
         async def work() -> None:
-            asking = asyncio.ensure_future(_ask(session, prompts))
+            asking = asyncio.ensure_future(_ask(session, questions, prompts))
             await embedded(host, session)
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
 
+        if heap == "frozen":
+            gc.collect()
+            gc.freeze()
         gap = await watched(work)
         idle = await watched(lambda: asyncio.sleep(0.25))
     return {"work": attrs.asdict(gap), "idle": attrs.asdict(idle), "longest_prompt_ms": max(prompts, default=None)}
 
 
-async def _ask(session: Any, prompts: list[float]) -> None:
-    questions = Questions()
+async def _ask(session: Any, questions: Questions, prompts: list[float]) -> None:
     while True:
         await asyncio.sleep(_ASK_SECONDS)
         began = time.perf_counter()

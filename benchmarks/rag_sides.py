@@ -1,8 +1,9 @@
 """
 What the retrieval engine and its peers are measured with: texts, vectors that cost nothing, and each side's prompt.
 
-Words are drawn with seed 7 from 50,000, the n-th as often as 1/n, the first of
-them English function words; a text has 60 in the mean. Vectors are 1,000 random
+Words are the whole words of the local model's vocabulary, which begins with the
+most frequent ones, drawn with seed 7, the n-th as often as 1/n; a text has 60 in
+the mean. Vectors are 1,000 random
 directions of 384 dimensions, of which each text has one: a model would take hours
 for 100,000 texts, and a scan takes as long for these.
 """
@@ -10,9 +11,9 @@ for 100,000 texts, and a scan takes as long for these.
 import asyncio
 import contextlib
 import importlib
+import importlib.resources
 import itertools
 import random
-import string
 import time
 import zlib
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -44,7 +45,6 @@ __all__ = [
 BUDGET = 8_000
 KEY = "agent:main:main"
 _SEED = 7
-_WORDS = 50_000
 _MEAN_WORDS = 60
 _SHAPE = 2.0
 _DIMENSIONS = 384
@@ -53,21 +53,22 @@ _BEGAN_MS = 1_683_500_000_000
 _EVERY_MS = 90_000
 _ASKED_WORDS = 8
 _LOOK_SECONDS = 0.005
-_FUNCTION_WORDS = (
-    "the of and to a in that it is was i for on you he be with as by at have are this not but had his they from she"
-    " which or we an were been will their has would what if can all when so there her who do them"
-)
 
 
 def texts() -> Iterator[str]:
     """Yield texts of 60 words in the mean, without end, the same ones each time."""
     chance = random.Random(_SEED)  # noqa: S311 -- the same one each time is the point
-    words = _FUNCTION_WORDS.split()
-    words += ["".join(chance.choices(string.ascii_lowercase, k=chance.randint(3, 9))) for _ in range(_WORDS)]
+    words = [word for word in _vocabulary() if word.isascii() and word.isalpha() and len(word) > 1]
     weights = list(itertools.accumulate(1 / rank for rank in range(1, len(words) + 1)))
     while True:
         length = max(4, round(chance.gammavariate(_SHAPE, _MEAN_WORDS / _SHAPE)))
         yield " ".join(chance.choices(words, cum_weights=weights, k=length)).capitalize() + "."
+
+
+def _vocabulary() -> list[str]:
+    tree_engine("rag")
+    folder = importlib.resources.files("openclaw_ctx_rag.vocabulary")
+    return folder.joinpath("bert-base-uncased.txt").read_text(encoding="utf-8").split()
 
 
 def messages(said: Iterator[str]) -> Iterator[Message]:
