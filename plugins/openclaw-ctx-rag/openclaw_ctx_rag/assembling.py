@@ -1,5 +1,6 @@
 """One prompt: the newest turns, and before them what was found for the question."""
 
+import functools
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -57,17 +58,25 @@ class Assembly:
         budget = self.budget - recent.tokens - self.count(end) - text_cost(said)
         index = self.followed.index
         facts = index.facts()
+        wanted = frozenset(query_terms(question))
+
+        @functools.cache
+        def cut(number: int) -> Message:
+            ((entry_id, wire),) = index.read([number])
+            message = message_of(EntryId(entry_id), wire)
+            return shortened(message, fill.longest, wanted=wanted, terms=count_terms, estimate=text_cost)
+
         fill = Fill(
             budget=budget,
             facts=facts,
             before=self._first_recent(recent, len(facts.tokens)),
-            day_of=lambda number: date_of(float(facts.timestamp[number])),
-            day_cost=lambda day: text_cost(f"[{day}]"),
+            cost_cut=lambda number: self.count(cut(number)),
+            day_cost=lambda number: text_cost(_day_line(facts, number)),
             gap_cost=text_cost(GAP),
         )
         if fill.before and budget > 0:
-            fill.take(index.search(question, vector=vector))
-        recalled = self._within(fill, facts, question)
+            fill.take(index.search(question, vector=vector, limit=fill.most_hits))
+        recalled = self._within(fill, cut)
         if not recalled:
             return None
         messages = (*recent.head, *recalled, end, *recent.messages)
@@ -84,34 +93,34 @@ class Assembly:
         )
         return next((number for number in numbers if number is not None), end)
 
-    def _within(self, fill: Fill, facts: Facts, question: str) -> list[Message]:
-        """Return what was taken with its markers; should it come dearer than thought, without the last of it."""
+    def _within(self, fill: Fill, cut: Callable[[int], Message]) -> list[Message]:
+        """Return what was taken with its lines; without the last of it, where days in disorder make too many lines."""
         while fill.members:
-            recalled = self._rendered(fill, facts, question)
+            recalled = self._rendered(fill, cut)
             if sum(map(self.count, recalled)) <= fill.budget:
                 return recalled
             fill.members.popitem()
         return []
 
-    def _rendered(self, fill: Fill, facts: Facts, question: str) -> list[Message]:
-        wanted = frozenset(query_terms(question))
+    def _rendered(self, fill: Fill, cut: Callable[[int], Message]) -> list[Message]:
+        facts = fill.facts
         parts = spread(fill)
         numbers = [number for _, members in parts for number in members]
-        index = self.followed.index
-        found = dict(zip(numbers, index.read(numbers), strict=True))
+        found = dict(zip(numbers, self.followed.index.read(numbers), strict=True))
         rendered: list[Message] = []
-        for day, members in parts:
-            if day is not None:
-                rendered.append(marker(f"[{day}]" if day else GAP))
+        for new_day, members in parts:
+            if new_day is not None:
+                rendered.append(marker(_day_line(facts, members.start) if new_day else GAP))
             for number in members:
                 entry_id, wire = found[number]
-                message = message_of(EntryId(entry_id), wire)
-                if facts.tokens[number] > fill.longest:
-                    message = shortened(
-                        message, fill.longest, wanted=wanted, terms=count_terms, estimate=_text_cost(self.count)
-                    )
-                rendered.append(message)
+                whole = facts.tokens[number] <= fill.longest
+                rendered.append(message_of(EntryId(entry_id), wire) if whole else cut(number))
         return rendered
+
+
+def _day_line(facts: Facts, number: int) -> str:
+    day = date_of(float(facts.timestamp[number]))
+    return f"[{day}]" if day else GAP
 
 
 def _text_cost(count: EstimateTokens) -> Callable[[str], int]:

@@ -1,6 +1,7 @@
 """What of a message is searched, and the form in which it comes back."""
 
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -129,7 +130,7 @@ def _document(message: Message, group: str, count: EstimateTokens) -> Document:
         group=group,
         role=_role_of(message),
         author=author,
-        timestamp=message.timestamp or 0.0,
+        timestamp=message.timestamp if message.timestamp and math.isfinite(message.timestamp) else 0.0,
         date=date_of(message.timestamp),
         text=text,
         tokens=count(message),

@@ -30,6 +30,10 @@ _LONGEST_SHARE: Final = 5
 _LONGEST_TOKENS: Final = 160
 """And so many tokens in any case: less is no message any more."""
 
+_MORE_HITS: Final = 64
+
+_DAY_MILLISECONDS: Final = 86_400_000
+
 _SAME_TEXT_TOKENS: Final = 6
 """From here on two equal texts are one said twice; "yes" is another thing each time."""
 
@@ -140,8 +144,8 @@ class Fill:
         budget: Tokens.
         facts: Of all messages.
         before: Messages from this number on are in the prompt already.
-        day_of: The day of a message, by number.
-        day_cost: What the line with a day costs.
+        cost_cut: What a message that is longer than ``longest`` costs once it is cut.
+        day_cost: What the line with the day of a message costs, by number.
         gap_cost: What the line of a gap costs.
         members: What was taken, by the number of its group's first message, the best first.
         longest: Tokens that one message may take.
@@ -150,12 +154,12 @@ class Fill:
     budget: int
     facts: Facts
     before: int
-    day_of: Callable[[int], str]
-    day_cost: Callable[[str], int]
+    cost_cut: Callable[[int], int]
+    day_cost: Callable[[int], int]
     gap_cost: int
     members: dict[int, range] = attrs.field(init=False, factory=dict)
     longest: int = attrs.field(init=False)
-    _days: set[str] = attrs.field(init=False, factory=set)
+    _days: set[int] = attrs.field(init=False, factory=set)
     _taken: set[int] = attrs.field(init=False, factory=set)
     _texts: set[int] = attrs.field(init=False, factory=set)
 
@@ -163,37 +167,51 @@ class Fill:
     def _longest_of_budget(self) -> int:
         return max(_LONGEST_TOKENS, self.budget // _LONGEST_SHARE)
 
+    @property
+    def most_hits(self) -> int:
+        """How many hits are worth looking at: more than fit, since some are passed over."""
+        return _MORE_HITS + self.budget // _LEAST_TOKENS
+
     def take(self, hits: Sequence[Hit]) -> None:
         """Take of *hits* what fits; what does not is passed over, for something smaller may."""
         left = self.budget
+        numbers = [hit.number for hit in hits]
         facts = self.facts
-        for hit in hits:
+        tokens, groups, texts = (column[numbers].tolist() for column in (facts.tokens, facts.group, facts.digest))
+        for number, cost, group, text in zip(numbers, tokens, groups, texts, strict=True):
             if left < _LEAST_TOKENS:
                 break
-            group = int(facts.group[hit.number])
-            if group in self.members or hit.number >= self.before or self._is_said_again(hit.number):
+            if min(cost, self.longest) > left or group in self.members or number >= self.before:
+                continue
+            if cost >= _SAME_TEXT_TOKENS and text in self._texts:
                 continue
             members = self._members_of(group)
-            cost = sum(min(int(facts.tokens[number]), self.longest) for number in members)
-            cost += self._lines_for(members)
-            if cost > left:
+            whole = sum(map(self._cost_of, members)) + self._lines_for(members)
+            if whole > left:
                 continue
-            left -= cost
+            left -= whole
             self._days.add(self.day_of(group))
             self._taken.update(members)
-            self._texts.add(int(facts.digest[hit.number]))
+            self._texts.add(text)
             self.members[group] = members
+
+    def day_of(self, number: int) -> int:
+        """Return the day of a message, counted from the epoch; 0: unknown."""
+        return int(self.facts.timestamp[number] // _DAY_MILLISECONDS)
+
+    def _cost_of(self, number: int) -> int:
+        cost = int(self.facts.tokens[number])
+        return cost if cost <= self.longest else self.cost_cut(number)
 
     def _lines_for(self, members: range) -> int:
         """Return what the lines cost that come with a group, less that which it makes needless."""
         day = self.day_of(members.start)
-        follows = members.start - 1 in self._taken and self.day_of(members.start - 1) == day
-        led_on = members.stop in self._taken and self.day_of(members.stop) == day
-        before = 0 if follows else self.gap_cost if not day or day in self._days else self.day_cost(day)
-        return before - (self.gap_cost if led_on else 0)
-
-    def _is_said_again(self, number: int) -> bool:
-        return int(self.facts.tokens[number]) >= _SAME_TEXT_TOKENS and int(self.facts.digest[number]) in self._texts
+        if members.start - 1 in self._taken and self.day_of(members.start - 1) == day:
+            before = 0
+        else:
+            before = self.gap_cost if not day or day in self._days else self.day_cost(members.start)
+        leads_on = members.stop in self._taken and self.day_of(members.stop) == day
+        return before - (self.gap_cost if leads_on else 0)
 
     def _members_of(self, group: int) -> range:
         end = group + 1
@@ -202,14 +220,18 @@ class Fill:
         return range(group, end)
 
 
-def spread(fill: Fill) -> list[tuple[str | None, range]]:
-    """Return what was taken in the order of the conversation, each with its day, or ``None`` where it follows on."""
-    found: list[tuple[str | None, range]] = []
-    day, end = None, -1
+def spread(fill: Fill) -> list[tuple[bool | None, range]]:
+    """
+    Return what was taken in the order of the conversation.
+
+    Each with whether another day begins with it; ``None`` where it follows on, without a gap.
+    """
+    found: list[tuple[bool | None, range]] = []
+    day, end = 0, -1
     for group in sorted(fill.members):
         members = fill.members[group]
         today = fill.day_of(group)
         follows = group == end and today == day
-        found.append((None if follows else (today if today != day else ""), members))
+        found.append((None if follows else today != day, members))
         day, end = today, members.stop
     return found
