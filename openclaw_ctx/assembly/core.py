@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import contextvars
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 
 from openclaw_ctx.contract import (
     JSON,
@@ -47,8 +47,12 @@ __all__ = ["SessionCore"]
 
 _log = get_logger()
 
-_inside: contextvars.ContextVar[tuple["SessionCore", ...]] = contextvars.ContextVar("openclaw_ctx_sessions", default=())
-"""The sessions whose turns are running here, a subagent's inside its parent's: what tools ask of them does not wait."""
+_inside: contextvars.ContextVar[tuple[object, ...]] = contextvars.ContextVar("openclaw_ctx_turns", default=())
+"""
+The turns that the running code was begun in, a subagent's inside its parent's: what tools ask of them does not wait.
+
+A task that a tool leaves behind keeps them when they are long over.
+"""
 
 
 class SessionCore:
@@ -95,26 +99,26 @@ class SessionCore:
         self._repaired: tuple[str, ...] = ()
         self._busy = asyncio.Lock()
         self._turns = asyncio.Lock()
+        self._mark: object | None = None
         self._ending: asyncio.Task[None] | None = None
 
     # -- turns ------------------------------------------------------------------------------------
 
     @property
     def runs_here(self) -> bool:
-        """Whether the running code belongs to this session's turn."""
-        return self in _inside.get()
+        """Whether the running code belongs to this session's turn, and that is not over."""
+        return self._mark is not None and self._mark in _inside.get()
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Hold the session for one turn, and until :meth:`finish_behind` has done its work where that is asked for."""
         await self._turns.acquire()
-        token = _inside.set((*_inside.get(), self))
         self._ending = None
         try:
-            self.require_open()
-            yield
+            with self._marked():
+                self.require_open()
+                yield
         finally:
-            _inside.reset(token)
             if self._ending is None:
                 self._turns.release()
 
@@ -310,13 +314,25 @@ class SessionCore:
             name = f"Session {self.key!r}"
             raise SessionClosedError(name)
 
+    @contextlib.contextmanager
+    def _marked(self) -> Iterator[None]:
+        """Let what is called here be known by :attr:`runs_here`, until this is over."""
+        self._mark = mark = object()
+        token = _inside.set((*_inside.get(), mark))
+        try:
+            yield
+        finally:
+            _inside.reset(token)
+            self._mark = None
+
     def _is_open(self) -> bool:
         # The same key may have been opened again since.
         return self.wiring.registered.get(self.key) is self
 
     async def _finish(self, *, is_heartbeat: bool, summary: str | None) -> None:
         try:
-            await self.end_turn(is_heartbeat=is_heartbeat, budget=self.standing.budget, summary=summary)
+            with self._marked():
+                await self.end_turn(is_heartbeat=is_heartbeat, budget=self.standing.budget, summary=summary)
         except SessionClosedError:
             pass  # it is told of the turn when the session is opened again
         except Exception as error:  # noqa: BLE001 -- the turn has been answered, and whoever asked has gone

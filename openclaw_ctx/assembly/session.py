@@ -14,6 +14,7 @@ Or bring your own loop::
     await session.end_turn()
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, get_args
@@ -280,8 +281,8 @@ class Session:
         if context_mode not in get_args(ContextMode):
             problem = f"context_mode is 'isolated' or 'fork', not {context_mode!r}"
             raise ValueError(problem)
-        if ttl_seconds is not None and not ttl_seconds > 0:
-            problem = f"ttl_seconds is more than 0, or None; not {ttl_seconds!r}"
+        if ttl_seconds is not None and not 0 < ttl_seconds < math.inf:
+            problem = f"ttl_seconds is a number above 0, or None where there is no end; not {ttl_seconds!r}"
             raise ValueError(problem)
         if agent_id is not None and (context_mode == "fork" or not agent_id or ":" in agent_id):
             problem = f"agent_id is a name without a colon, and a fork stays with its parent's: {agent_id!r}"

@@ -3,6 +3,7 @@
 
 import asyncio
 import itertools
+import math
 from contextlib import asynccontextmanager
 
 import attrs
@@ -448,7 +449,9 @@ async def test_an_engine_that_needs_more_than_the_host_has_sends_nobody_off(tmp_
         assert host.quarantines() == []
 
 
-@pytest.mark.parametrize("wrong", [{"context_mode": "shared"}, {"ttl_seconds": 0}, {"ttl_seconds": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"context_mode": "shared"}, {"ttl_seconds": 0}, {"ttl_seconds": -1}, {"ttl_seconds": math.inf}]
+)
 async def test_what_cannot_be_meant_is_refused_at_once(tmp_path, wrong):
     """With the value in the sentence."""
     async with family(tmp_path) as (_, parent, _told):
@@ -488,6 +491,32 @@ async def test_a_childs_tool_cannot_run_a_turn_of_the_parent_that_waits_for_it(t
 
         assert answer.text == "parent"
         assert "a turn of this session is running here" in problems[0]
+
+
+async def test_what_a_tool_leaves_behind_runs_turns_once_its_own_is_over(tmp_path):
+    """A reminder is due long after the turn that it was asked for in: it queues like whatever comes from outside."""
+    remind = ToolCallBlock(id="call-1", name="remind", arguments={})
+    script = [ScriptedAnswer(tool_calls=(remind,)), "I will.", ScriptedAnswer(text="busy", delay_seconds=0.05), "now"]
+    async with family(tmp_path, script) as (_, parent, _told):
+        due = asyncio.Event()
+        left = []
+
+        async def fall_due():
+            await due.wait()
+            return (await parent.run("the reminder")).text
+
+        async def leave(_):
+            left.append(asyncio.ensure_future(fall_due()))
+            return "noted"
+
+        tool = EngineTool(name="remind", description="", parameters={"type": "object"}, call=leave)
+        await parent.run("remind me", tools=[tool])
+        other = asyncio.ensure_future(parent.run("another turn"))
+        await until(lambda: parent.history[-1].text == "another turn")
+        due.set()
+
+        assert await asyncio.wait_for(left[0], 20) == "now"
+        assert (await other).text == "busy"
 
 
 async def test_children_work_side_by_side(tmp_path):
