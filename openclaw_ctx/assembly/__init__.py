@@ -14,7 +14,7 @@ __getattr__, __dir__, __all__ = open_door(
         ".notices": ("AfterCompaction", "BeforeCompaction", "CompactionNotice"),
         ".opening": ("Opening",),
         ".places": ("BuiltinEngines", "quarantine_folder", "sessions_folder", "state_folder"),
-        ".policy": ("policy_from",),
+        ".policy": ("policy_from", "windows_from"),
         ".reaching": ("address_of",),
         ".services": ("BackgroundJob",),
         ".session": ("Session", "Subagent"),

@@ -20,6 +20,7 @@ from .places import (
 )
 from .policy import (
     policy_from,
+    windows_from,
 )
 from .reaching import (
     address_of,
@@ -53,5 +54,6 @@ __all__ = [
     "quarantine_folder",
     "sessions_folder",
     "state_folder",
+    "windows_from",
     "with_builtins",
 ]

@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 import click
 
-from openclaw_ctx.assembly import Host, address_of, state_folder
+from openclaw_ctx.assembly import Host, address_of, state_folder, windows_from
 from openclaw_ctx.config import LoadedSettings, load_settings
 from openclaw_ctx.log import configure_console
 from openclaw_ctx.models import Model, connect_model
@@ -99,12 +99,15 @@ async def _chat(
     system: str | None,
 ) -> int:
     lines = Lines()
+    window = windows_from(loaded.settings)(
+        getattr(model, "provider", None), getattr(model, "model", None), context_window
+    )
     try:
         opening = Host.open(loaded, state_dir=state, model=model, context_window=context_window)
         async with opening as host:
             chat = Chat(
                 host, await host.session(key), lines,
-                settings=loaded.settings, system_prompt=system, max_tokens=max_tokens,
+                settings=loaded.settings, window=window.tokens, system_prompt=system, max_tokens=max_tokens,
             )  # fmt: skip
             return await chat.run()
     finally:

@@ -15,7 +15,7 @@ from openclaw_ctx.compaction import MAX_FOCUS_CHARS
 from openclaw_ctx.config import Settings
 from openclaw_ctx.contract import AbortSignal, SessionKey
 from openclaw_ctx.errors import AbortError, OpenClawCtxError, SessionNotFoundError
-from openclaw_ctx.runtime import DEFAULT_CONTEXT_WINDOW, TurnResult
+from openclaw_ctx.runtime import TurnResult
 from openclaw_ctx.tokens import estimate_text
 
 from .chat_lines import Lines
@@ -55,6 +55,7 @@ class Chat:
         lines: Lines,
         *,
         settings: Settings,
+        window: int,
         system_prompt: str | None,
         max_tokens: int | None,
     ) -> None:
@@ -62,6 +63,7 @@ class Chat:
         self._session = session
         self._lines = lines
         self._count = counter_from(settings)
+        self._window = window
         self._system_prompt = system_prompt
         self._max_tokens = max_tokens
         self._screen = Screen()
@@ -161,7 +163,7 @@ class Chat:
 
     async def _context(self, _rest: str) -> None:
         asked = self._screen.asked
-        window = DEFAULT_CONTEXT_WINDOW if asked is None else asked.window
+        window = self._window if asked is None else asked.window
         system = 0 if self._system_prompt is None else estimate_text(self._system_prompt)
         for row in context_rows(self._session.history, self._count, system_prompt=system, window=window):
             say(row)

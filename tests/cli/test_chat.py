@@ -228,6 +228,13 @@ async def test_context_counts_what_is_in_the_window_by_kind(chat: Chat, provider
     assert done.stdout.splitlines()[-1].startswith("The last request had 1 messages and ")
 
 
+async def test_context_knows_the_window_before_anything_is_asked(chat: Chat):
+    """Which is what was said of the model, and no default."""
+    done = await chat("/context", more=("--context-window", "50k"))
+
+    assert done.stdout.splitlines()[-1].split()[-2:] == ["of", "50,000"]
+
+
 async def test_compact_says_what_it_came_to_and_the_chat_goes_on(chat: Chat, provider: Provider):
     """Also where there is nothing to compact; a focus that is too long is refused."""
     provider.will(_answer("Four."), _answer("Eight."))
