@@ -58,6 +58,7 @@ def connect(path: Path) -> sqlite3.Connection:
             for setting in _SETTINGS:
                 db.execute(setting)
             _check_format(db)
+            _check_size(db, path)
     except BaseException:
         db.close()
         raise
@@ -95,7 +96,7 @@ def damage_told() -> Iterator[None]:
             reason = f"the index is damaged: {error}"
             raise IndexDamagedError(reason) from error
         raise
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, OverflowError) as error:
         reason = f"the index is damaged: {error}"
         raise IndexDamagedError(reason) from error
 
@@ -122,3 +123,14 @@ def _check_format(db: sqlite3.Connection) -> None:
         forget(db)
         db.execute(f"PRAGMA application_id = {_APPLICATION}")
         db.execute(f"PRAGMA user_version = {_FORMAT}")
+
+
+def _check_size(db: sqlite3.Connection, path: Path) -> None:
+    """Tell a file that was cut off: SQLite reads what is missing of a page as zeros."""
+    _, logged, moved = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    (page_size,) = db.execute("PRAGMA page_size").fetchone()
+    size = path.stat().st_size
+    if logged == moved and size < pages * page_size:
+        reason = f"{pages} pages are due, and there are {size} bytes"
+        raise IndexDamagedError(reason)

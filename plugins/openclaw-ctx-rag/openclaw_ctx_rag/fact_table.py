@@ -38,6 +38,7 @@ class FactTable:
     The facts of one file, in blocks of 256 rows, and who speaks in it. Transactions are the caller's.
 
     After a transaction that was rolled back it is of no use any more: make another.
+    What cannot have been written is a ``ValueError``.
 
     Attributes:
         authors: Their names, by number.
@@ -52,6 +53,9 @@ class FactTable:
         self.authors = [as_text(name) for (name,) in db.execute("SELECT name FROM author ORDER BY number")]
         self.names = [words_of(name) for name in self.authors]
         self._numbers = {name: number for number, name in enumerate(self.authors)}
+        if (self._rows["author"] >= len(self.authors)).any() or (self._rows["group"] > np.arange(self._size)).any():
+            reason = "facts tell of authors or groups that are not there"
+            raise ValueError(reason)
 
     def __len__(self) -> int:
         return self._size

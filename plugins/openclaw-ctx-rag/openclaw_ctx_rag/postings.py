@@ -33,6 +33,9 @@ _FAN: Final = 16
 _LARGEST: Final = BLOCK * _FAN * _FAN
 """Messages of the largest block: a place within it is two bytes."""
 
+_SIZES: Final = (BLOCK, BLOCK * _FAN, _LARGEST)
+"""Messages that a block may have."""
+
 _SLICE: Final = 256
 """Terms that are merged in one transaction."""
 
@@ -56,7 +59,12 @@ class Postings:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self._blocks = dict(db.execute("SELECT first, size FROM block ORDER BY first"))
-        self._first: int = sum(self._blocks.values())
+        self._first: int = 0
+        for first, size in self._blocks.items():
+            if first != self._first or size not in _SIZES:
+                reason = f"a block of {size} messages begins at {first}, not at {self._first}"
+                raise ValueError(reason)
+            self._first += size
         self._end = self._first
         self._room = BLOCK
         self._places: dict[str, array[int]] = {}

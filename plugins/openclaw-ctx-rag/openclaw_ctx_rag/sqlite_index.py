@@ -60,9 +60,9 @@ class SqliteIndex(HistoryIndex):
         active = self._facts["active"]
         if not active.any():
             return None
-        number = len(active) - 1 - int(active[::-1].argmax())
-        found = self._db.execute("SELECT entry_id FROM message WHERE number = ?", (number,)).fetchone()
-        return None if found is None else as_text(found[0])
+        newest = len(active) - 1 - int(active[::-1].argmax())
+        with damage_told():
+            return as_text(self._row("SELECT entry_id FROM message WHERE number = ?", newest)[0])
 
     def add(self, documents: Sequence[Document]) -> int:
         """Append messages, all or none; those that are there already are passed over. Return how many were new."""
@@ -83,15 +83,17 @@ class SqliteIndex(HistoryIndex):
 
     def number_of(self, entry_id: str) -> int | None:
         """Return the number of an entry."""
-        found = self._db.execute("SELECT number FROM message WHERE entry_id = ?", (as_bytes(entry_id),)).fetchone()
-        return None if found is None else int(found[0])
+        with damage_told():
+            found = self._db.execute("SELECT number FROM message WHERE entry_id = ?", (as_bytes(entry_id),)).fetchone()
+            return None if found is None else int(found[0])
 
     def entry_ids(self) -> list[str]:
         """Return the entry ids, by number."""
         found = [""] * len(self)
         # Without an order: SQLite's index of the entry ids has the numbers too, and is far smaller than the table.
-        for number, entry_id in self._db.execute("SELECT number, entry_id FROM message"):
-            found[number] = as_text(entry_id)
+        with damage_told():
+            for number, entry_id in self._db.execute("SELECT number, entry_id FROM message"):
+                found[number] = as_text(entry_id)
         return found
 
     def set_active(self, numbers: Sequence[int] | NDArray[Any], *, active: bool) -> None:
@@ -140,17 +142,20 @@ class SqliteIndex(HistoryIndex):
 
     def read(self, numbers: Sequence[int]) -> list[tuple[str, bytes]]:
         """Return entry id and JSON of the messages of these numbers."""
-        rows = self._rows("SELECT entry_id, text, wire, cut FROM message WHERE number = ?", numbers)
-        return [(as_text(entry_id), wire_of(*row)) for entry_id, *row in rows]
+        statement = "SELECT entry_id, text, wire, cut FROM message WHERE number = ?"
+        chosen = self._checked(numbers).tolist()
+        with damage_told():
+            rows = (self._row(statement, number) for number in chosen)
+            return [(as_text(entry_id), wire_of(*row)) for entry_id, *row in rows]
 
     def texts(self, numbers: Sequence[int]) -> list[tuple[str, str, str]]:
         """Return author, date and text of these numbers."""
-        authors = self._facts["author"][self._checked(numbers)].tolist()
-        rows = self._rows("SELECT date, text FROM message WHERE number = ?", numbers)
-        return [
-            (self._facts.authors[author], as_text(date), as_text(text))
-            for author, (date, text) in zip(authors, rows, strict=True)
-        ]
+        chosen = self._checked(numbers)
+        authors = (self._facts.authors[author] for author in self._facts["author"][chosen].tolist())
+        statement = "SELECT date, text FROM message WHERE number = ?"
+        with damage_told():
+            rows = (self._row(statement, number) for number in chosen.tolist())
+            return [(author, as_text(date), as_text(text)) for author, (date, text) in zip(authors, rows, strict=True)]
 
     def without_vector(self, limit: int) -> list[int]:
         """Return messages on the branch that have no vector yet, the oldest first."""
@@ -229,7 +234,8 @@ class SqliteIndex(HistoryIndex):
                 self._load()
                 raise
         except BaseException:
-            self._load()
+            with damage_told():
+                self._load()
             raise
 
     def _read_tail(self) -> None:
@@ -240,9 +246,10 @@ class SqliteIndex(HistoryIndex):
             "SELECT number, date, text FROM message WHERE number >= ? ORDER BY number", (self._postings.first,)
         )
         authors = self._facts["author"]
-        for number, date, text in rows.fetchall():
-            author = self._facts.authors[authors[number]]
-            self._postings.append(count_terms(_searched(as_text(date), author, as_text(text))))
+        with damage_told():
+            for number, date, text in rows.fetchall():
+                author = self._facts.authors[authors[number]]
+                self._postings.append(count_terms(_searched(as_text(date), author, as_text(text))))
         self._tail_is_read = True
 
     def _unknown(self, documents: Sequence[Document]) -> list[Document]:
@@ -266,14 +273,12 @@ class SqliteIndex(HistoryIndex):
             raise IndexError(reason)
         return chosen
 
-    def _rows(self, statement: str, numbers: Sequence[int]) -> Iterator[Any]:
-        for number in self._checked(numbers).tolist():
-            with damage_told():
-                found = self._db.execute(statement, (number,)).fetchone()
-                if found is None:
-                    reason = f"message {number} is missing"
-                    raise LookupError(reason)
-            yield found
+    def _row(self, statement: str, number: int) -> Any:
+        found = self._db.execute(statement, (number,)).fetchone()
+        if found is None:
+            reason = f"message {number} is missing"
+            raise LookupError(reason)
+        return found
 
 
 def _searched(date: str, author: str, text: str) -> str:
