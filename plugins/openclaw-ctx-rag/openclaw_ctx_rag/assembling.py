@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import attrs
 
@@ -16,6 +17,9 @@ from .selection import Fill, Recent, recent_of, spread
 from .terms import count_terms, query_terms
 
 __all__ = ["Assembly"]
+
+_LEFT_PART: Final = 8
+"""More than one part in so many of what there is for recall is worth filling otherwise."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -43,7 +47,7 @@ class Assembly:
 
     def newest(self, share: float = 1.0) -> Recent:
         """Return the newest turns within *share* of the budget."""
-        return recent_of(self.messages, budget=self.budget, share=share, count=self.count)
+        return recent_of(self.messages, budget=self.budget, count=self.count, share=share)
 
     def without_recall(self, recent: Recent) -> AssembleResult:
         """Return a prompt of the newest turns alone; the very context where that is all of it."""
@@ -79,6 +83,14 @@ class Assembly:
         recalled = self._within(fill, cut)
         if not recalled:
             return None
+        left = budget - sum(map(self.count, recalled))
+        if left > budget // _LEFT_PART:
+            # Little was found: more of the newest turns instead, whose part of what was found goes with them.
+            recent = recent_of(self.messages, budget=recent.tokens + left, count=self.count, head=recent.head)
+            fill.leave_to(self._first_recent(recent, len(facts.tokens)))
+            recalled = self._within(fill, cut)
+            if not recalled:
+                return None
         messages = (*recent.head, *recalled, end, *recent.messages)
         return AssembleResult(
             messages=messages, estimated_tokens=sum(map(self.count, messages)), system_prompt_addition=said

@@ -69,17 +69,25 @@ def _head_of(messages: Sequence[Message], budget: int, count: EstimateTokens) ->
     return tuple(head)
 
 
-def recent_of(messages: Sequence[Message], *, budget: int, share: float, count: EstimateTokens) -> Recent:
+def recent_of(
+    messages: Sequence[Message],
+    *,
+    budget: int,
+    count: EstimateTokens,
+    share: float = 1.0,
+    head: tuple[Message, ...] | None = None,
+) -> Recent:
     """
     Return the newest whole turns within *share* of the budget, and the running turn within all of it.
 
     Args:
         messages: The context, oldest first.
         budget: Tokens.
-        share: 0 to 1.
         count: What a message costs.
+        share: 0 to 1.
+        head: What leads the prompt, where that is known.
     """
-    head = _head_of(messages, budget, count)
+    head = _head_of(messages, budget, count) if head is None else head
     spent = sum(map(count, head))
     most = budget - spent
     start, tokens = _whole_turns(messages, int(most * share), most, count, len(head))
@@ -194,6 +202,11 @@ class Fill:
             self._taken.update(members)
             self._texts.add(text)
             self.members[group] = members
+
+    def leave_to(self, before: int) -> None:
+        """Give back what begins at number *before* or later: the prompt has it already."""
+        self.before = before
+        self.members = {group: members for group, members in self.members.items() if group < before}
 
     def day_of(self, number: int) -> int:
         """Return the day of a message, counted from the epoch; 0: unknown."""

@@ -102,6 +102,23 @@ async def test_the_share_of_the_newest_turns_is_configured(tmp_path, share):
         assert newest == 2 if share == 0 else newest != 2
 
 
+async def test_where_little_is_found_the_newest_turns_have_the_rest(tmp_path):
+    """A budget that nothing fills is a budget wasted."""
+    async with host_with_rag(tmp_path, rag={"recentShare": 0.1}) as host, host.session("talk") as session:
+        await tell(
+            session, [("My parrot is called Zephyr.", "Lovely."), *[(f"n{n} {n}", f"m{n} {n}" * 9) for n in range(80)]]
+        )
+        await session.append(UserMessage(content="Zephyr?"))
+
+        made = await assembled(session, "Zephyr?", budget=400)
+
+        assert "My parrot is called Zephyr." in texts(made.messages)
+        assert made.estimated_tokens > 320
+        assert len({message.entry_id for message in made.messages if message.entry_id}) == len(
+            [message for message in made.messages if message.entry_id]
+        )
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     sizes=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=1, max_size=12),
