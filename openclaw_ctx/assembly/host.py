@@ -303,6 +303,7 @@ class Host:
         finally:
             for session in list(self._sessions.values()):
                 await session.close()
+            await self._subagents.settle()
             self._registry.quarantine.detach(self._mirror)
             self.store.close()
             if self._connected is not None:

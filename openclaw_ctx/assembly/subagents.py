@@ -5,6 +5,7 @@ What a child says and reads is its own: its parent sees of it what the program p
 """
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeAlias
@@ -20,7 +21,7 @@ from openclaw_ctx.contract import (
     SubagentPreparation,
     ToolResultMessage,
 )
-from openclaw_ctx.errors import EngineFailedError, SessionClosedError
+from openclaw_ctx.errors import EngineFailedError, SessionClosedError, SessionNotFoundError
 from openclaw_ctx.host import Guard, require_host
 from openclaw_ctx.log import describe_error, get_logger
 from openclaw_ctx.transcript import SessionInfo, SessionStore
@@ -77,6 +78,8 @@ class Subagents:
         self._open_core = open_core
         self._fork_max_tokens = fork_max_tokens
         self._children: dict[SessionKey, Spawned] = {}
+        self._ending: dict[SessionKey, SubagentEnd] = {}
+        self._endings: set[asyncio.Task[None]] = set()
         self._telling: set[asyncio.Task[None]] = set()
 
     async def spawn(
@@ -112,21 +115,14 @@ class Subagents:
         return child
 
     async def end(self, key: SessionKey, reason: SubagentEnd) -> None:
-        """Close a child and its children, and have the engine told. Does nothing the second time."""
-        child = self._children.pop(key, None)
-        if child is None:
-            return
-        if child.timer is not None:
-            child.timer.cancel()
-        if reason != "completed":
-            child.core.stop(f"the subagent was {reason}")
-        try:
-            await child.core.close()
-            await self.release_children(key)
-            if reason == "deleted":
-                self._store.archive(key, "deleted")
-        finally:
-            self._tell_behind(child, reason)
+        """
+        Close a child and its children, and have the engine told. Does nothing the second time.
+
+        A caller that gives up waiting leaves a child that ends all the same.
+        """
+        task = self._begin_to_end(key, reason)
+        if task is not None:
+            await asyncio.shield(task)
 
     async def release_children(self, parent_key: SessionKey) -> None:
         """Let go of what a session has sent off and not ended."""
@@ -134,17 +130,52 @@ class Subagents:
             await self.end(key, "released")
 
     async def close(self) -> None:
-        """Have the engine told that all that is left is let go of, and return when it knows."""
+        """
+        Have the engine told of all that is left, and return when it knows.
+
+        What is just ending may wait for calls that are under way: see :meth:`settle`.
+        """
         children, self._children = self._children, {}
-        for child in children.values():
+        for key, child in children.items():
             if child.timer is not None:
                 child.timer.cancel()
-            self._tell_behind(child, "released")
+            self._tell_behind(child, self._ending.get(key, "released"))
         if self._telling:
             await asyncio.wait(set(self._telling))
 
+    async def settle(self) -> None:
+        """Return once everything that was about to end has ended."""
+        if self._endings:
+            await asyncio.wait(set(self._endings))
+
+    def _begin_to_end(self, key: SessionKey, reason: SubagentEnd) -> "asyncio.Task[None] | None":
+        child = self._children.get(key)
+        if child is None or key in self._ending:
+            return None
+        if child.timer is not None:
+            child.timer.cancel()
+        self._ending[key] = reason
+        task = asyncio.ensure_future(self._end(child, reason))
+        _follow(task, self._endings)
+        return task
+
+    async def _end(self, child: Spawned, reason: SubagentEnd) -> None:
+        key = child.core.key
+        if reason != "completed":
+            child.core.stop(f"the subagent was {reason}")
+        try:
+            await child.core.close()
+            await self.release_children(key)
+            if reason == "deleted":
+                with contextlib.suppress(SessionNotFoundError):  # nothing was said in it
+                    self._store.archive(key, "deleted")
+        finally:
+            del self._ending[key]
+            if self._children.pop(key, None) is not None:  # else the host has closed, and told the engine
+                self._tell_behind(child, reason)
+
     def _sweep(self, key: SessionKey) -> None:
-        self._follow(asyncio.ensure_future(self.end(key, "swept")))
+        self._begin_to_end(key, "swept")
 
     async def _prepare(
         self, parent: SessionCore, key: SessionKey, forked: SessionInfo | None, ttl_seconds: float | None
@@ -196,7 +227,7 @@ class Subagents:
                 _log.warning("subagent.rollback_failed", session=key, reason=describe_error(failed))
         elif isinstance(error, asyncio.CancelledError):
             # It was given up while the engine was at it, which may have got as far as to keep something.
-            self._follow(asyncio.ensure_future(self._tell(parent, key, "released")))
+            _follow(asyncio.ensure_future(self._tell(parent, key, "released")), self._telling)
         if forked is not None:
             try:
                 self._store.remove(self._store.archive(key, "deleted").name)
@@ -204,11 +235,7 @@ class Subagents:
                 _log.warning("subagent.rollback_failed", session=key, reason=describe_error(failed))
 
     def _tell_behind(self, child: Spawned, reason: SubagentEnd) -> None:
-        self._follow(asyncio.ensure_future(self._tell(child.core, child.core.key, reason)))
-
-    def _follow(self, task: "asyncio.Task[None]") -> None:
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        _follow(asyncio.ensure_future(self._tell(child.core, child.core.key, reason)), self._telling)
 
     async def _tell(self, whose: SessionCore, key: SessionKey, reason: SubagentEnd) -> None:
         arguments = {"child_session_key": key, "reason": reason, **whose.facts.run()}
@@ -216,6 +243,11 @@ class Subagents:
             await self._guard.call("on_subagent_ended", arguments)
         except (EngineFailedError, SessionClosedError) as error:
             _log.warning("subagent.untold", session=key, reason=describe_error(error))
+
+
+def _follow(task: "asyncio.Task[None]", among: "set[asyncio.Task[None]]") -> None:
+    among.add(task)
+    task.add_done_callback(among.discard)
 
 
 def _child_key(parent_key: SessionKey, agent_id: str | None) -> SessionKey:

@@ -287,6 +287,48 @@ async def test_an_ended_child_is_closed_and_told_of_once(tmp_path):
     assert told.ended == [(child.key, "completed")]
 
 
+async def test_a_child_to_which_nothing_was_said_can_be_deleted(tmp_path):
+    """There is no transcript to put aside, and nothing wrong with that."""
+    async with family(tmp_path) as (host, parent, told):
+        child = await parent.spawn()
+        await child.end("deleted")
+
+        assert keys_of(host) == []
+        await until(lambda: told.ended == [(child.key, "deleted")])
+
+
+async def test_a_child_ends_though_nobody_waits_for_it_any_more(tmp_path):
+    """Whoever ends it may be cancelled while its turn runs: it is closed behind that turn all the same."""
+    async with family(tmp_path, [ScriptedAnswer(text="done", delay_seconds=0.05)]) as (host, parent, told):
+        child = await parent.spawn()
+        running = asyncio.ensure_future(child.run("think"))
+        await until(lambda: len(child.history) == 1)
+        ending = asyncio.ensure_future(child.end())
+        await asyncio.sleep(0)
+        ending.cancel()
+
+        assert (await running).text == "done"
+        await until(lambda: told.ended == [(child.key, "completed")])
+        async with host.session(child.key) as again:
+            assert [message.text for message in again.history] == ["think", "done"]
+
+
+async def test_closing_the_host_tells_once_of_a_child_that_is_just_ending(tmp_path):
+    """With the reason that was given, and without waiting for its turn."""
+    async with family(tmp_path, [ScriptedAnswer(text="late", delay_seconds=60)]) as (host, parent, told):
+        child = await parent.spawn()
+        running = asyncio.ensure_future(child.run("think long"))
+        await until(lambda: len(child.history) == 1)
+        ending = asyncio.ensure_future(child.end())
+        await asyncio.sleep(0)
+        await asyncio.wait_for(host.close(), 20)
+
+        with pytest.raises(AbortError, match="the host is closed"):
+            await running
+        await ending
+        assert told.ended == [(child.key, "completed")]
+
+
 async def test_when_its_time_is_up_a_childs_turn_is_stopped_and_it_is_swept(tmp_path):
     """Its parent goes on; what it had said stays on record."""
     async with family(tmp_path, [ScriptedAnswer(text="late", delay_seconds=60), "and on"]) as (host, parent, told):
