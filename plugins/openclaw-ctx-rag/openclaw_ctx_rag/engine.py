@@ -16,6 +16,7 @@ from openclaw_ctx import (
     Message,
     RewriteResult,
     RuntimeContext,
+    SessionClosedError,
     SessionKey,
     SubagentEnd,
     UserMessage,
@@ -63,11 +64,7 @@ class RagEngine:
         except IndexDamagedError:
             followed.forget()
             missing = await followed.meet(reason)
-        if len(missing) <= INLINE_MESSAGES:
-            followed.take(missing)
-            self._embed_behind(followed)
-        else:
-            self._import_behind(followed, missing)
+        self._take_missing(followed, missing)
         return BootstrapResult(bootstrapped=True, imported_messages=len(missing))
 
     @hookimpl
@@ -81,7 +78,13 @@ class RagEngine:
     ) -> None:
         """Index a turn; its vectors follow behind it."""
         followed = self._followed(session_key)
-        await followed.level(messages[:pre_prompt_message_count])
+        try:
+            missing = await followed.level(messages[:pre_prompt_message_count], all_told=True)
+        except IndexDamagedError:
+            await self._import_anew(followed)
+        else:
+            if len(missing):
+                self._take_missing(followed, missing)
         await self._take(followed, messages[pre_prompt_message_count:])
 
     # -- giving it back ---------------------------------------------------------------------------
@@ -119,11 +122,12 @@ class RagEngine:
         question = prompt or assembly.question()
         followed = assembly.followed
         try:
-            await followed.level(assembly.messages)
+            missing = await followed.level(assembly.messages)
+            if len(missing):
+                self._take_missing(followed, missing)
             found = assembly.with_recall(recent, question, await self._vector_of(followed, question))
         except IndexDamagedError:
-            followed.forget()
-            self._import_behind(followed, await followed.meet("import"))
+            await self._import_anew(followed)
             found = None
         return found or assembly.without_recall(widest)
 
@@ -190,36 +194,52 @@ class RagEngine:
         try:
             taken = followed.take(messages)
         except IndexDamagedError:
-            followed.forget()
-            self._import_behind(followed, await followed.meet("import"))
+            await self._import_anew(followed)
             return 0
         if taken:
             self._embed_behind(followed)
         return taken
 
+    def _take_missing(self, followed: Followed, missing: Sequence[Message]) -> None:
+        """Index what the transcript has and the index has not: at once where that is little, else behind the turns."""
+        if len(missing) <= INLINE_MESSAGES:
+            followed.take_now(missing)
+            self._embed_behind(followed)
+        else:
+            self._import_behind(followed, missing)
+
+    async def _import_anew(self, followed: Followed) -> None:
+        followed.forget()
+        self._import_behind(followed, await followed.meet("import"))
+
     def _import_behind(self, followed: Followed, messages: Sequence[Message]) -> None:
-        job = self._behind(followed, messages)
+        job = self._behind(followed, messages, followed.begin_import())
         self._services.background(job, name=f"index {followed.key}", progress=followed.progress)
 
     def _embed_behind(self, followed: Followed) -> None:
         if self._embedding is not None and not followed.is_importing:
-            self._services.background(self._behind(followed, ()), name=f"embed {followed.key}")
+            self._services.background(self._behind(followed), name=f"embed {followed.key}")
 
-    async def _behind(self, followed: Followed, messages: Sequence[Message]) -> None:
-        """Index *messages*, then find vectors for what has none."""
+    async def _behind(self, followed: Followed, messages: Sequence[Message] = (), run: int | None = None) -> None:
+        """Index *messages* where they are an import's, then find vectors for what has none."""
+        with contextlib.suppress(SessionClosedError):  # what is missing is taken when it is opened again
+            await self._index_and_embed(followed, messages, run)
+
+    async def _index_and_embed(self, followed: Followed, messages: Sequence[Message], run: int | None) -> None:
         index = followed.index
         try:
-            if len(messages):
-                await followed.take_behind(messages)
+            if run is not None:
+                await followed.take_behind(messages, run)
             if self._embedding is not None:
                 await self._embedding.fill(index)
+        except SessionClosedError:
+            raise
         except Exception as error:
             if followed.closed or index is not followed.index:
                 return  # it was let go of meanwhile, or begun anew
             if not isinstance(error, IndexDamagedError):
                 raise
-            followed.forget()
-            self._import_behind(followed, await followed.meet("import"))
+            await self._import_anew(followed)
 
     async def _vector_of(self, followed: Followed, question: str) -> Vectors | None:
         """Return the question's vector, in time and of the model that the index's are of; else nothing."""

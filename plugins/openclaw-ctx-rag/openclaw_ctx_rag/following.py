@@ -18,7 +18,7 @@ from openclaw_ctx import (
     ToolResultMessage,
 )
 
-from .documents import documents_of
+from .documents import documents_of, is_searched
 from .index import HistoryIndex, IndexDamagedError
 from .sqlite_index import SqliteIndex
 
@@ -53,6 +53,7 @@ class Followed:
         self.index: HistoryIndex = self._open()
         self._importing = False
         self._more = False
+        self._run = 0
         self.total = 0
         self.closed = False
 
@@ -66,22 +67,29 @@ class Followed:
         return min(1.0, len(self.index) / self.total) if self.total else None
 
     def forget(self) -> None:
-        """Begin with an empty index; what was in it is in the transcript."""
+        """
+        Begin with an empty index; what was in it is in the transcript.
+
+        Nothing is taken before that has been read: :meth:`take_now` or :meth:`begin_import` is due.
+        """
+        self._run += 1
+        self._importing = True
         with contextlib.suppress(Exception):
             self.index.close()
         delete_index(self._path)
         self.index = self._open()
 
     async def meet(self, reason: BootstrapReason) -> Sequence[Message]:
-        """Hold the index against the transcript; return what it has not, for :meth:`take` or :meth:`take_behind`."""
+        """Hold the index against the transcript; return what it has not, for :meth:`take_now` or an import."""
         record = await self._read(self.key)
-        newest = self.index.newest()
-        if newest is None:
+        if not len(self.index):
             return record
+        newest = self.index.newest()
         ids = _ids_of(record)
-        place = _last_place(ids, newest)
-        if place is None:
-            place = self._follow_branch(ids, reason) - 1
+        place = None if newest is None else _last_place(ids, newest)
+        # What stands behind the newest and is known was left once, and has been gone back to.
+        if place is None or self._knows_any(ids[place + 1 :]):
+            place = self._follow_branch(record, ids, reason) - 1
         return record[place + 1 :]
 
     def take(self, messages: Sequence[Message]) -> int:
@@ -91,53 +99,77 @@ class Followed:
             return 0
         return self._add(messages)
 
-    async def take_behind(self, messages: Sequence[Message]) -> None:
-        """Index a long history in slices, and what has come meanwhile; a kill in between loses none of it."""
+    def take_now(self, messages: Sequence[Message]) -> int:
+        """Index what :meth:`meet` has just returned; an import that runs has nothing more to do."""
+        self._run += 1
+        self._importing = False
+        return self._add(messages)
+
+    def begin_import(self) -> int:
+        """Take nothing but by :meth:`take_behind` from here on; return what that is to be given."""
+        self._run += 1
         self._importing = True
+        return self._run
+
+    async def take_behind(self, messages: Sequence[Message], run: int) -> None:
+        """
+        Index a long history in slices, and what has come meanwhile; a kill in between loses none of it.
+
+        It ends early where another way of indexing has begun since.
+        """
         try:
             self.total = len(self.index) + len(messages)
-            last: EntryId | None = None
-            while len(messages) or self._more:
+            while self._run == run and (len(messages) or self._more):
                 self._more = False
                 for start in range(0, len(messages), _SLICE_MESSAGES):
+                    if self._run != run:
+                        return
                     self._add(messages[start : start + _SLICE_MESSAGES])
                     await asyncio.sleep(0)
-                last = messages[-1].entry_id if len(messages) else last
-                messages = await self._read(self.key, after=last)
+                messages = await self.meet("resume")
         finally:
-            self._importing = False
+            if self._run == run:
+                self._importing = False
 
-    async def level(self, messages: Sequence[Message]) -> None:
+    async def level(self, messages: Sequence[Message], *, all_told: bool = False) -> Sequence[Message]:
         """
-        See that the index is of the branch that *messages* are of.
+        See that the index is of the branch that *messages* are of; return what it has not, for whoever called.
 
         Costs what the running turn has, as long as the conversation only went on.
+
+        Args:
+            messages: The context, or its beginning.
+            all_told: Whether all of them should be indexed; otherwise a turn is running at their end.
         """
-        if self._importing:
-            return
+        if self._importing or not len(self.index):
+            return ()
         newest = self.index.newest()
-        if newest is None:
-            return
         for start in range(len(messages), 0, -_SLICE_MESSAGES):
-            for entry_id in reversed(_ids_of(messages[max(0, start - _SLICE_MESSAGES) : start])):
+            part = messages[max(0, start - _SLICE_MESSAGES) : start]
+            ids = _ids_of(part)
+            for place in range(len(ids) - 1, -1, -1):
+                entry_id = ids[place]
+                if entry_id is None:
+                    continue
                 if entry_id == newest:
-                    return
-                if entry_id is not None and self.index.number_of(entry_id) is not None:
-                    await self._catch_up()
-                    return
-        await self._catch_up()
+                    return ()
+                if self.index.number_of(entry_id) is not None or (all_told and is_searched(part[place])):
+                    return await self._missing()
+        return await self._missing()
 
     def close(self) -> None:
         """Let go of the file."""
         self.closed = True
         self.index.close()
 
-    async def _catch_up(self) -> None:
+    async def _missing(self) -> Sequence[Message]:
         missing = await self.meet("resume")
-        if len(missing):
-            self.take(missing)
+        return () if self._importing else missing
 
-    def _follow_branch(self, ids: Sequence[EntryId | None], reason: BootstrapReason) -> int:
+    def _knows_any(self, ids: Sequence[EntryId | None]) -> bool:
+        return any(entry_id is not None and self.index.number_of(entry_id) is not None for entry_id in ids)
+
+    def _follow_branch(self, record: Sequence[Message], ids: Sequence[EntryId | None], reason: BootstrapReason) -> int:
         """Mark what is on the branch; return where in *ids* that begins which is to be indexed."""
         numbers = {entry_id: number for number, entry_id in enumerate(self.index.entry_ids())}
         known = [(place, numbers[entry_id]) for place, entry_id in enumerate(ids) if entry_id in numbers]
@@ -146,7 +178,9 @@ class Followed:
                 self.index.set_active(range(len(numbers)), active=False)
             return 0
         on_branch = [number for _, number in known]
-        if on_branch != sorted(on_branch):  # numbers are not in the order of the conversation
+        between = set(range(known[-1][0])).difference(place for place, _ in known)
+        # Numbers that are not in the order of the conversation, or would not be once what is missing had its own.
+        if on_branch != sorted(on_branch) or any(is_searched(record[place]) for place in between):
             self.index.rebuild()
             return 0
         # What lies before the first is on its branch whatever happened behind it, and may be in an older transcript.
@@ -164,7 +198,10 @@ class Followed:
         """Return the group that is open at the end: results may come in another slice than their calls."""
         newest = self.index.newest()
         number = None if newest is None else self.index.number_of(newest)
-        return None if number is None else self.index.entry_ids()[int(self.index.facts().group[number])]
+        if number is None:
+            return None
+        ((group, _),) = self.index.read([int(self.index.facts().group[number])])
+        return group
 
     def _open(self) -> HistoryIndex:
         try:
