@@ -89,6 +89,7 @@ class SessionCore:
             turn_end_seconds=wiring.turn_end_seconds,
             running=lambda: self._running,
         )
+        self.standing.flushed_behind = self._courier.flushed_behind
         self._maintenance = BackgroundMaintenance(self._maintain_behind, session=key)
         self._compactor = Compactor(
             key, transcript, wiring=wiring, facts=self.facts, courier=self._courier, put_off=self._put_off
@@ -239,6 +240,10 @@ class SessionCore:
             if usage.cache_read or usage.cache_write:
                 touched = time.time() * 1_000
             self.facts.prompt_cache = PromptCache(last_call_usage=usage.to_wire(), last_cache_touch_at=touched)
+
+    def note_flush(self) -> None:
+        """Keep that memory has been flushed since the last compaction, for who opens the session next."""
+        self._courier.note_flush()
 
     # -- what a session asks for -------------------------------------------------------------------
 

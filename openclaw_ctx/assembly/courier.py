@@ -152,6 +152,15 @@ class Courier:
         result: RewriteResult = answer.value
         return result
 
+    @property
+    def flushed_behind(self) -> tuple[EntryId | None] | None:
+        """Behind which compaction memory was flushed, in this process or an earlier one; ``None``: it never was."""
+        return self._handover.flushed_behind
+
+    def note_flush(self) -> None:
+        """Remember that memory has been flushed since the last compaction."""
+        self._handover.note_flush()
+
     def deadline(self) -> float:
         """Return when all work after a turn that ends now must be done, by the monotonic clock."""
         return time.monotonic() + self._turn_end_seconds

@@ -59,3 +59,6 @@ class Seat(Protocol):
 
     def note_answer(self, answer: ModelAnswer) -> None:
         """Keep what the provider said of its cache, for engines."""
+
+    def note_flush(self) -> None:
+        """Keep that memory has been flushed since the last compaction, for who opens the session next."""

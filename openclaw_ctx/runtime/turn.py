@@ -261,17 +261,17 @@ class Turn:
             return False
         tokens = max(prompt.estimated_tokens, self._count_prompt(prompt.messages))
         flush = self._request.flush
-        if flush is not None:
-            await flush.run_if_due(
-                prompt.messages,
-                standing=self._standing,
-                boundary=self._seat.transcript.boundary_id,
-                tokens=tokens,
-                window=self._window,
-                reserve_floor=self._policy.reserve_tokens_floor,
-                transcript_bytes=self._seat.transcript.size,
-                abort=self._request.abort,
-            )
+        if flush is not None and await flush.run_if_due(
+            prompt.messages,
+            standing=self._standing,
+            boundary=self._seat.transcript.boundary_id,
+            tokens=tokens,
+            window=self._window,
+            reserve_floor=self._policy.reserve_tokens_floor,
+            transcript_bytes=self._seat.transcript.size,
+            abort=self._request.abort,
+        ):
+            self._seat.note_flush()
         if not should_compact(tokens, window=self._window, reserve=self._window - self._budget):
             return False
         if tokens < self._standing.waits_above or (await self._seat.serving()).info.owns_compaction:
