@@ -1,17 +1,29 @@
 """A long message cut down to the passages that a question is about."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 import attrs
 
-from openclaw_ctx import AssistantMessage, CustomMessage, Message, TextBlock, ToolResultMessage, UserMessage
+from openclaw_ctx import (
+    AssistantMessage,
+    BashExecutionMessage,
+    CustomMessage,
+    Message,
+    TextBlock,
+    ToolResultMessage,
+    UserMessage,
+)
 
 __all__ = ["shortened"]
 
+_WITH_TEXT: Final = (UserMessage, AssistantMessage, ToolResultMessage, CustomMessage, BashExecutionMessage)
 _PIECE_CHARS: Final = 240
+_LONGEST_TEXT: Final = 1 << 18
+"""Characters that are looked at; a search knows of no more."""
+
 _LEFT_OUT: Final = " […] "
 _SENTENCE_END = re.compile("(?<=[.!?\u3002\uff01\uff1f\n])\\s+")
 
@@ -25,7 +37,9 @@ def shortened(
     estimate: Callable[[str], int],
 ) -> Message:
     """
-    Return *message* with its texts cut down to about *tokens*, around what is *wanted*; calls stay as they are.
+    Return *message* with its texts cut down to *tokens*, around what is *wanted*; calls and commands stay as they are.
+
+    The texts become one. Of a very long one its beginning is looked at, as in a search.
 
     Args:
         message: Any; what has no text to cut comes back as it is.
@@ -34,21 +48,19 @@ def shortened(
         terms: Splits a text into terms.
         estimate: What a text costs.
     """
-    if not isinstance(message, UserMessage | AssistantMessage | ToolResultMessage | CustomMessage):
+    if not isinstance(message, _WITH_TEXT):
         return message
-    texts = [block for block in message.content if isinstance(block, TextBlock)]
-    whole = sum(estimate(block.text) for block in texts)
-    if whole <= tokens:
+    if estimate(message.text) <= tokens:
         return message
     note = f"[cut; history_read shows all of {message.entry_id}]"
     left = max(1, tokens - estimate(note) - 1)
-    content = [
-        TextBlock(text=_passages(block.text, left * estimate(block.text) // whole, wanted, terms, estimate))
-        if isinstance(block, TextBlock)
-        else block
-        for block in message.content
-    ]
-    return attrs.evolve(message, content=(*content, TextBlock(text=note)))
+    if isinstance(message, BashExecutionMessage):
+        left -= estimate(message.command)
+        output = _passages(message.output, left, wanted, terms, estimate) if left > 0 else ""
+        return attrs.evolve(message, output=f"{output}\n{note}")
+    text = _passages(message.text, left, wanted, terms, estimate)
+    others = [block for block in message.content if not isinstance(block, TextBlock)]
+    return attrs.evolve(message, content=(TextBlock(text=text), *others, TextBlock(text=note)))
 
 
 def _passages(
@@ -59,26 +71,41 @@ def _passages(
     estimate: Callable[[str], int],
 ) -> str:
     """Return the pieces of *text* that hold most of what is wanted, in their order, within *tokens*."""
-    pieces = _pieces(text)
+    pieces = _pieces(text[:_LONGEST_TEXT])
     met = [len(wanted & set(terms(piece))) for piece in pieces]
     # What stands first says mostly what a text is about: it wins among equals.
     best = sorted(range(len(pieces)), key=lambda index: -met[index])
-    kept: set[int] = set()
-    left = tokens
+    goal = tokens
+    while goal >= 1:
+        found = _joined(pieces, _within(pieces, best, goal, estimate), cut=len(text) > _LONGEST_TEXT)
+        if found and estimate(found) <= tokens:
+            return found
+        goal = goal * 3 // 4  # pieces may cost more together than one by one: a run of signs that is no word
+    found = pieces[best[0]].strip() if best else ""
+    while found and estimate(found) > tokens:
+        found = found[: len(found) * 3 // 4]
+    return found or _LEFT_OUT.strip()
+
+
+def _within(pieces: Sequence[str], best: Sequence[int], tokens: int, estimate: Callable[[str], int]) -> list[int]:
+    kept: list[int] = []
     for index in best:
-        cost = estimate(pieces[index]) + estimate(_LEFT_OUT)
-        if cost > left:
+        tokens -= estimate(pieces[index]) + estimate(_LEFT_OUT)
+        if tokens < 0:
             break
-        left -= cost
-        kept.add(index)
-    if not kept and pieces:
-        return pieces[best[0]][: max(1, tokens * 2)]
+        kept.append(index)
+    return sorted(kept)
+
+
+def _joined(pieces: Sequence[str], kept: Sequence[int], *, cut: bool) -> str:
     parts: list[str] = []
-    for index in sorted(kept):
-        if index and index - 1 not in kept:
+    end = 0
+    for index in kept:
+        if index != end:
             parts.append(_LEFT_OUT)
         parts.append(pieces[index])
-    if len(pieces) - 1 not in kept:
+        end = index + 1
+    if kept and (cut or end != len(pieces)):
         parts.append(_LEFT_OUT)
     return "".join(parts).strip()
 

@@ -1,5 +1,8 @@
 """A long message cut to its passages."""
 
+import base64
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +67,8 @@ def test_calls_and_commands_stay_as_they_are():
     bash = BashExecutionMessage(command="ls", output="x" * 4_000)
 
     assert cut(message, 100).tool_calls == (call,)
-    assert cut(bash, 10) is bash
+    assert cut(bash, 100).command == "ls"
+    assert estimate_tokens(cut(bash, 100)) <= 100
 
 
 @settings(max_examples=200)
@@ -78,5 +82,33 @@ def test_it_costs_what_it_may(text, tokens):
 
     found = cut(message, tokens, {"ab"})
 
-    assert estimate_tokens(found) <= max(tokens, 40) + 8
+    assert estimate_tokens(found) <= tokens
     assert found.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("word" * 100_000, id="one word"),
+        pytest.param(base64.b64encode(bytes(range(256)) * 1_500).decode(), id="base64"),
+        pytest.param("静默安装播客列表" * 20_000, id="signs of three bytes"),
+        pytest.param("🦜" * 50_000, id="signs of four bytes"),
+        pytest.param("\n" * 200_000 + "word", id="empty lines"),
+    ],
+)
+def test_no_text_costs_more_than_it_may(text):
+    """Though some signs cost more together than one by one."""
+    for tokens in (40, 160, 1_000):
+        found = cut(ToolResultMessage(content=text, tool_call_id="c", entry_id="12345678"), tokens, {"word"})
+
+        assert estimate_tokens(found) <= tokens
+        assert found.text
+
+
+def test_many_blocks_cost_no_more_than_one():
+    """Each alone would have its beginning kept."""
+    blocks = tuple(TextBlock(text=f"block {n}") for n in range(5_000))
+
+    found = cut(UserMessage(content=blocks, entry_id="1"), 160)
+
+    assert estimate_tokens(found) <= 160
