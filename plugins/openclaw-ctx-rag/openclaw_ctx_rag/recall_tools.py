@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import numpy as np
+
 from openclaw_ctx import JSON, EngineTool
 
 from .following import Followed
@@ -16,6 +18,9 @@ __all__ = ["recall_tools"]
 _MOST_HITS: Final = 50
 _MOST_AROUND: Final = 20
 _SHOWN_CHARS: Final = 400
+_NEIGHBOUR_CHARS: Final = 4_000
+"""Of each neighbour of what is read; the next reading shows all of it."""
+
 _ROLES: Final = ("user", "assistant", "tool", "other")
 
 _SEARCH: Final[Mapping[str, JSON]] = {
@@ -63,16 +68,17 @@ def recall_tools(followed: Followed, vector_of: QueryVector) -> tuple[EngineTool
         around = _whole(arguments, "around", 0, least=0, most=_MOST_AROUND)
         index = followed.index
         number = index.number_of(entry_id)
-        if number is None:
+        active = index.facts().active
+        if number is None or not active[number]:
             problem = (
                 f"there is no entry {entry_id[:80]!r} in this conversation's history; history_search gives entry ids"
             )
             raise ValueError(problem)
-        active = index.facts().active
-        before = [n for n in range(number - 1, -1, -1) if active[n]][:around] if around else []
-        after = [n for n in range(number + 1, len(active)) if active[n]][:around] if around else []
-        numbers = [*reversed(before), number, *after]
-        return _as_json({"messages": [_shown(followed, number, None) for number in numbers]})
+        branch = np.flatnonzero(active)
+        place = int(np.searchsorted(branch, number))
+        numbers = branch[max(0, place - around) : place + around + 1].tolist()
+        shown = [_shown(followed, n, None if n == number else _NEIGHBOUR_CHARS) for n in numbers]
+        return _as_json({"messages": shown})
 
     return (
         EngineTool(
@@ -83,7 +89,7 @@ def recall_tools(followed: Followed, vector_of: QueryVector) -> tuple[EngineTool
         ),
         EngineTool(
             name="history_read",
-            description="Read a message of this conversation's history in full, and its neighbours.",
+            description="Read a message of this conversation's history in full, and its neighbours, long ones cut.",
             parameters=_READ,
             call=read,
         ),
@@ -96,19 +102,28 @@ def _shown(followed: Followed, number: int, most: int | None) -> dict[str, JSON]
     ((entry_id, _),) = index.read([number])
     ((author, _, text),) = index.texts([number])
     shown: dict[str, JSON] = {"entry_id": entry_id, "role": _ROLES[int(facts.role[number])]}
-    if facts.timestamp[number]:
-        shown["time"] = datetime.fromtimestamp(float(facts.timestamp[number]) / 1_000, UTC).isoformat(
-            timespec="minutes"
-        )
+    time = _time_of(float(facts.timestamp[number]))
+    if time:
+        shown["time"] = time
     if author:
         shown["author"] = author
     shown["text"] = text if most is None or len(text) <= most else f"{text[:most]}…"
     return shown
 
 
+def _time_of(timestamp: float) -> str:
+    """Return a timestamp in words; nothing where there is none, or none that a calendar has."""
+    try:
+        return datetime.fromtimestamp(timestamp / 1_000, UTC).isoformat(timespec="minutes") if timestamp else ""
+    except (OverflowError, OSError, ValueError):
+        return ""
+
+
 def _is_in(followed: Followed, number: int, only: Filter) -> bool:
     facts = followed.index.facts()
     at = float(facts.timestamp[number])
+    if not at and (only.since is not None or only.until is not None):
+        return False
     return (
         (only.since is None or at >= only.since)
         and (only.until is None or at < only.until)
