@@ -12,6 +12,7 @@ from .documents import date_of, message_of
 from .excerpts import shortened
 from .following import Followed
 from .index import Facts, Vectors
+from .pairing import call_ids, paired
 from .rendering import GAP, addition, end_line, marker
 from .selection import Fill, Recent, recent_of, spread
 from .terms import count_terms, query_terms
@@ -80,7 +81,7 @@ class Assembly:
         )
         if fill.before and budget > 0:
             fill.take(index.search(question, vector=vector, limit=fill.most_hits))
-        recalled = self._within(fill, cut)
+        recalled = self._within(fill, cut, recent)
         if not recalled:
             return None
         left = budget - sum(map(self.count, recalled))
@@ -88,7 +89,7 @@ class Assembly:
             # Little was found: more of the newest turns instead, whose part of what was found goes with them.
             recent = recent_of(self.messages, budget=recent.tokens + left, count=self.count, head=recent.head)
             fill.leave_to(self._first_recent(recent, len(facts.tokens)))
-            recalled = self._within(fill, cut)
+            recalled = self._within(fill, cut, recent)
             if not recalled:
                 return None
         messages = (*recent.head, *recalled, end, *recent.messages)
@@ -105,28 +106,28 @@ class Assembly:
         )
         return next((number for number in numbers if number is not None), end)
 
-    def _within(self, fill: Fill, cut: Callable[[int], Message]) -> list[Message]:
+    def _within(self, fill: Fill, cut: Callable[[int], Message], recent: Recent) -> list[Message]:
         """Return what was taken with its lines; without the last of it, where days in disorder make too many lines."""
         while fill.members:
-            recalled = self._rendered(fill, cut)
+            recalled = self._rendered(fill, cut, recent)
             if sum(map(self.count, recalled)) <= fill.budget:
                 return recalled
             fill.members.popitem()
         return []
 
-    def _rendered(self, fill: Fill, cut: Callable[[int], Message]) -> list[Message]:
+    def _rendered(self, fill: Fill, cut: Callable[[int], Message], recent: Recent) -> list[Message]:
         facts = fill.facts
-        parts = spread(fill)
-        numbers = [number for _, members in parts for number in members]
-        found = dict(zip(numbers, self.followed.index.read(numbers), strict=True))
+        used = call_ids(recent.messages)
         rendered: list[Message] = []
-        for new_day, members in parts:
+        for new_day, members in spread(fill):
+            numbers = fill.numbers(members)
+            group = [
+                message_of(EntryId(entry_id), wire) if facts.tokens[number] <= fill.longest else cut(number)
+                for number, (entry_id, wire) in zip(numbers, self.followed.index.read(numbers), strict=True)
+            ]
             if new_day is not None:
-                rendered.append(marker(_day_line(facts, members.start) if new_day else GAP))
-            for number in members:
-                entry_id, wire = found[number]
-                whole = facts.tokens[number] <= fill.longest
-                rendered.append(message_of(EntryId(entry_id), wire) if whole else cut(number))
+                rendered.append(marker(_day_line(facts, numbers[0]) if new_day else GAP))
+            rendered += paired(group, used)
         return rendered
 
 

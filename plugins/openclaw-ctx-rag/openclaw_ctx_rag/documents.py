@@ -20,7 +20,6 @@ from openclaw_ctx import (
     Message,
     TextBlock,
     ThinkingBlock,
-    ToolCallBlock,
     ToolResultMessage,
     UserMessage,
     message_from_wire,
@@ -31,6 +30,7 @@ from openclaw_ctx import (
 __all__ = ["Document", "date_of", "documents_of", "is_searched", "message_of"]
 
 _PICTURE: Final = "[picture]"
+_NO_OUTPUT: Final = "(no output)"
 _MARKS: Final = "openclaw-ctx-rag"
 # "Caroline: ..." as chats are handed to agents, where the message has no name of its own.
 _SPEAKER = re.compile(r"([^\W\d_][\w.'-]*(?: [^\W\d_][\w.'-]*){0,2}): ")
@@ -90,13 +90,16 @@ def is_searched(message: Message) -> bool:
     Return whether a message is anybody's words.
 
     Instructions and summaries are not: an instruction would come back as one, and
-    what a summary stands for is found itself.
+    what a summary stands for is found itself. Nor is what says nothing, which no
+    provider takes, unless a call waits for it.
     """
     if isinstance(message, BashExecutionMessage):
         return not message.exclude_from_context
-    if isinstance(message, CustomMessage):
-        return message.custom_type != _MARKS
-    return isinstance(message, UserMessage | AssistantMessage | ToolResultMessage)
+    if isinstance(message, CustomMessage) and message.custom_type == _MARKS:
+        return False
+    if isinstance(message, UserMessage | AssistantMessage | CustomMessage):
+        return any(map(_says_something, message.content))
+    return isinstance(message, ToolResultMessage)
 
 
 def message_of(entry_id: EntryId, wire: bytes) -> Message:
@@ -147,19 +150,26 @@ def _as_recalled(message: Message) -> Message:
     """Return a message without what is of no use later, or too dear: what was thought, and pictures."""
     if isinstance(message, AssistantMessage):
         return attrs.evolve(message, content=_worth_recalling(message.content), usage=None)
-    if isinstance(message, UserMessage | ToolResultMessage | CustomMessage):
+    if isinstance(message, ToolResultMessage):
+        content = _worth_recalling(message.content) or (TextBlock(text=_NO_OUTPUT),)
+        return attrs.evolve(message, content=content, details=None)
+    if isinstance(message, UserMessage | CustomMessage):
         return attrs.evolve(message, content=_worth_recalling(message.content))
     return message
 
 
 def _worth_recalling(content: Sequence[Block]) -> tuple[Block, ...]:
-    if all(isinstance(block, TextBlock | ToolCallBlock) for block in content):
-        return tuple(content)
     return tuple(
         TextBlock(text=_PICTURE) if isinstance(block, ImageBlock) else block
         for block in content
-        if not isinstance(block, ThinkingBlock)
+        if _says_something(block)
     )
+
+
+def _says_something(block: Block) -> bool:
+    if isinstance(block, TextBlock):
+        return bool(block.text) and not block.text.isspace()
+    return not isinstance(block, ThinkingBlock)
 
 
 def _text_of(message: Message) -> str:

@@ -1,9 +1,11 @@
 """What of the newest messages a prompt keeps, and which of the older ones it brings back."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
 from openclaw_ctx import (
     CompactionSummaryMessage,
@@ -155,7 +157,7 @@ class Fill:
         cost_cut: What a message that is longer than ``longest`` costs once it is cut.
         day_cost: What the line with the day of a message costs, by number.
         gap_cost: What the line of a gap costs.
-        members: What was taken, by the number of its group's first message, the best first.
+        members: Where on the branch that is which was taken, by its group, the best first.
         longest: Tokens that one message may take.
     """
 
@@ -167,6 +169,8 @@ class Fill:
     gap_cost: int
     members: dict[int, range] = attrs.field(init=False, factory=dict)
     longest: int = attrs.field(init=False)
+    _branch: NDArray[Any] = attrs.field(init=False)
+    _refused: set[int] = attrs.field(init=False, factory=set)
     _days: set[int] = attrs.field(init=False, factory=set)
     _taken: set[int] = attrs.field(init=False, factory=set)
     _texts: set[int] = attrs.field(init=False, factory=set)
@@ -174,6 +178,11 @@ class Fill:
     @longest.default
     def _longest_of_budget(self) -> int:
         return max(_LONGEST_TOKENS, self.budget // _LONGEST_SHARE)
+
+    @_branch.default
+    def _branch_of_facts(self) -> NDArray[Any]:
+        # What was rewritten or left stands between what is on the branch, in its very groups.
+        return np.flatnonzero(self.facts.active[: self.before])
 
     @property
     def most_hits(self) -> int:
@@ -191,14 +200,15 @@ class Fill:
                 break
             if min(cost, self.longest) > left or group in self.members or number >= self.before:
                 continue
-            if cost >= _SAME_TEXT_TOKENS and text in self._texts:
+            if group in self._refused or (cost >= _SAME_TEXT_TOKENS and text in self._texts):
                 continue
-            members = self._members_of(group)
-            whole = sum(map(self._cost_of, members)) + self._lines_for(members)
+            members = self._members_of(number)
+            whole = self._cost_of(members, left)
             if whole > left:
+                self._refused.add(group)
                 continue
             left -= whole
-            self._days.add(self.day_of(group))
+            self._days.add(self.day_of(members.start))
             self._taken.update(members)
             self._texts.add(text)
             self.members[group] = members
@@ -206,15 +216,28 @@ class Fill:
     def leave_to(self, before: int) -> None:
         """Give back what begins at number *before* or later: the prompt has it already."""
         self.before = before
-        self.members = {group: members for group, members in self.members.items() if group < before}
+        self.members = {
+            group: members for group, members in self.members.items() if self._branch[members.start] < before
+        }
 
-    def day_of(self, number: int) -> int:
-        """Return the day of a message, counted from the epoch; 0: unknown."""
-        return int(self.facts.timestamp[number] // _DAY_MILLISECONDS)
+    def numbers(self, members: range) -> list[int]:
+        """Return the numbers of messages that were taken."""
+        numbers: list[int] = self._branch[members.start : members.stop].tolist()
+        return numbers
 
-    def _cost_of(self, number: int) -> int:
-        cost = int(self.facts.tokens[number])
-        return cost if cost <= self.longest else self.cost_cut(number)
+    def day_of(self, place: int) -> int:
+        """Return the day of a message by its place on the branch, counted from the epoch; 0: unknown."""
+        return int(self.facts.timestamp[self._branch[place]] // _DAY_MILLISECONDS)
+
+    def _cost_of(self, members: range, most: int) -> int:
+        """Return what a group costs with its lines; something above *most* where it is more."""
+        total = self._lines_for(members)
+        for number in self.numbers(members):
+            if total > most:
+                break
+            cost = int(self.facts.tokens[number])
+            total += cost if cost <= self.longest else self.cost_cut(number)
+        return total
 
     def _lines_for(self, members: range) -> int:
         """Return what the lines cost that come with a group, less that which it makes needless."""
@@ -222,15 +245,19 @@ class Fill:
         if members.start - 1 in self._taken and self.day_of(members.start - 1) == day:
             before = 0
         else:
-            before = self.gap_cost if not day or day in self._days else self.day_cost(members.start)
+            before = self.gap_cost if not day or day in self._days else self.day_cost(int(self._branch[members.start]))
         leads_on = members.stop in self._taken and self.day_of(members.stop) == day
         return before - (self.gap_cost if leads_on else 0)
 
-    def _members_of(self, group: int) -> range:
-        end = group + 1
-        while end < self.before and int(self.facts.group[end]) == group:
+    def _members_of(self, number: int) -> range:
+        groups, branch = self.facts.group, self._branch
+        group = groups[number]
+        start = end = int(np.searchsorted(branch, number))
+        while start and groups[branch[start - 1]] == group:
+            start -= 1
+        while end < len(branch) and groups[branch[end]] == group:
             end += 1
-        return range(group, end)
+        return range(start, end)
 
 
 def spread(fill: Fill) -> list[tuple[bool | None, range]]:
@@ -241,10 +268,9 @@ def spread(fill: Fill) -> list[tuple[bool | None, range]]:
     """
     found: list[tuple[bool | None, range]] = []
     day, end = 0, -1
-    for group in sorted(fill.members):
-        members = fill.members[group]
-        today = fill.day_of(group)
-        follows = group == end and today == day
+    for members in sorted(fill.members.values(), key=lambda members: members.start):
+        today = fill.day_of(members.start)
+        follows = members.start == end and today == day
         found.append((None if follows else today != day, members))
         day, end = today, members.stop
     return found

@@ -32,7 +32,7 @@ def document(message, **options):
 
 
 def test_what_nobody_said_is_not_searched():
-    """Instructions, summaries, our own lines, commands kept out of the context, what nobody knows."""
+    """Instructions, summaries, our own lines, commands kept out of the context, what nobody knows, what is empty."""
     left_out = [
         SystemMessage(content="obey"),
         CompactionSummaryMessage(summary="they talked"),
@@ -40,11 +40,15 @@ def test_what_nobody_said_is_not_searched():
         UnknownMessage(data={}),
         CustomMessage(custom_type="openclaw-ctx-rag", content="[..]"),
         BashExecutionMessage(command="ls", output="a", exclude_from_context=True),
+        UserMessage(content=" \n"),
+        AssistantMessage(content=(ThinkingBlock(thinking="hm"),)),
+        CustomMessage(custom_type="note", content=()),
     ]
     searched = [
         UserMessage(content="hi"),
         AssistantMessage(content="ho"),
         ToolResultMessage(content="42", tool_call_id="c"),
+        ToolResultMessage(content="", tool_call_id="c"),
         CustomMessage(custom_type="note", content="of a program"),
         BashExecutionMessage(command="ls", output="a"),
     ]
@@ -111,7 +115,7 @@ def test_thoughts_and_pictures_do_not_come_back():
     assert found.tokens == estimate_tokens(back) < 10
 
 
-@given(text=st.text(st.characters(), max_size=60), timestamp=st.one_of(st.none(), st.floats(0, 4e12)))
+@given(text=st.text(st.characters(), max_size=59).map("a{}".format), timestamp=st.one_of(st.none(), st.floats(0, 4e12)))
 def test_what_was_kept_comes_back(text, timestamp):
     """Any text: lone surrogates, control characters."""
     message = UserMessage(content=text, entry_id="1", timestamp=timestamp)
