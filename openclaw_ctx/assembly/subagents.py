@@ -14,6 +14,7 @@ import attrs
 
 from openclaw_ctx.contract import (
     AssistantMessage,
+    EntryId,
     HostDescriptor,
     Message,
     SessionKey,
@@ -24,7 +25,7 @@ from openclaw_ctx.contract import (
 from openclaw_ctx.errors import EngineFailedError, SessionClosedError, SessionNotFoundError
 from openclaw_ctx.host import Guard, require_host
 from openclaw_ctx.log import describe_error, get_logger
-from openclaw_ctx.transcript import SessionInfo, SessionStore
+from openclaw_ctx.transcript import SessionInfo, SessionStore, Transcript
 
 from .core import SessionCore
 
@@ -208,7 +209,9 @@ class Subagents:
                 if tokens > self._fork_max_tokens:
                     limit = f"{self._fork_max_tokens:,} tokens (session.parentForkMaxTokens)"
                     return None, f"the context to fork is larger than {limit}: it began isolated"
-        at = parent.transcript.leaf_id if end == len(history) else history[end - 1].entry_id
+        at = parent.transcript.leaf_id if end == len(history) else _before(parent.transcript, history[end])
+        if at is None:
+            return None, "the context was compacted while calls were running: it began isolated"
         return self._store.fork(parent.key, key, at=at), None
 
     async def _take_back(
@@ -254,6 +257,18 @@ def _child_key(parent_key: SessionKey, agent_id: str | None) -> SessionKey:
     words = parent_key.split(":")
     own = words[1] if words[0] == "agent" and len(words) > 2 else "main"  # noqa: PLR2004 -- agent:<id>:<the rest>
     return SessionKey(f"agent:{agent_id or own}:subagent:{uuid.uuid4()}")
+
+
+def _before(transcript: Transcript, message: Message) -> EntryId | None:
+    """
+    Return what stands on record before *message*, which may be a compaction; ``None`` where there is one behind it.
+
+    Without it a fork would have all that it stands for.
+    """
+    entry_id = message.entry_id
+    if entry_id is None or entry_id not in transcript.record(after=transcript.boundary_id).entry_ids:
+        return None
+    return transcript.parent_on_branch(entry_id)
 
 
 def _without_open_calls(history: Sequence[Message]) -> int:

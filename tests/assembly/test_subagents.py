@@ -13,6 +13,7 @@ from openclaw_ctx import (
     AbortError,
     AssembleResult,
     AssistantMessage,
+    CompactionSummaryMessage,
     CompactResult,
     EngineFailedError,
     EngineInfo,
@@ -27,7 +28,9 @@ from openclaw_ctx import (
     SessionBusyError,
     SessionClosedError,
     SubagentPreparation,
+    TextBlock,
     ToolCallBlock,
+    ToolResultMessage,
     UserMessage,
     hookimpl,
 )
@@ -180,6 +183,39 @@ async def test_a_fork_begins_with_what_its_parent_sees(tmp_path):
             assert prepared["child_session_id"] == child.session_id
             assert prepared["child_session_file"] == str(child.transcript.path)
         assert [message.text for message in parent.history] == ["hello", "yes"]
+
+
+def calls(call_id):
+    """Return a reply that calls a tool."""
+    return AssistantMessage(content=(ToolCallBlock(id=call_id, name="look", arguments={}),))
+
+
+async def test_a_fork_behind_a_compaction_in_the_turn_has_the_summary_and_not_what_it_stands_for(tmp_path):
+    """Also where the next reply is the very call that sends the child off."""
+    async with family(tmp_path) as (_, parent, _told):
+        for number in range(5):
+            await parent.append(UserMessage(content=f"question {number}"))
+        kept = await parent.append(UserMessage(content="look"))
+        await parent.append(calls("call-1"))
+        await parent.append(ToolResultMessage(tool_call_id="call-1", tool_name="look", content=(TextBlock(text="a"),)))
+        parent.transcript.append_compaction(summary="so far", first_kept_entry_id=kept.entry_id, tokens_before=100)
+        await parent.append(calls("call-2"))
+
+        async with parent.spawn(context_mode="fork") as child:
+            assert [message.entry_id for message in child.history] == [m.entry_id for m in parent.history[:-1]]
+            assert isinstance(child.history[0], CompactionSummaryMessage)
+
+
+async def test_no_fork_begins_with_a_call_that_was_running_when_the_context_was_compacted(tmp_path):
+    """Its summary stands behind the call, and cannot be had without it."""
+    async with family(tmp_path) as (_, parent, _told):
+        await parent.append(UserMessage(content="look"))
+        call = await parent.append(calls("call-1"))
+        parent.transcript.append_compaction(summary="so far", first_kept_entry_id=call.entry_id, tokens_before=100)
+
+        async with parent.spawn(context_mode="fork") as child:
+            assert child.context_mode == "isolated"
+            assert "compacted while calls were running" in child.note
 
 
 async def test_a_parent_too_large_to_fork_sends_an_isolated_child_with_a_note(tmp_path):
