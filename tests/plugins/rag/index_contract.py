@@ -353,6 +353,23 @@ class IndexContract:
             with pytest.raises(ValueError, match="3 dimensions"):
                 reopened.search("fruit", vector=unit(1, 0))
 
+    def test_what_left_the_branch_hides_no_beginning(self) -> None:
+        """A word that stands only there stands nowhere."""
+        with self.made(talk("window", "windowpane", "other")) as (index, _):
+            index.set_active([0], active=False)
+
+            assert found_in(index, "window")[0] == 1
+
+    def test_what_has_no_vector_stands_in_the_middle(self) -> None:
+        """Neither above what has one nor below."""
+        with self.made(talk(*["word"] * 100)) as (index, _):
+            index.set_embedder("small", 2)
+            index.set_vectors([0, *range(2, 50)], np.stack([unit(1, 0)] + [unit(-1, 0)] * 48))
+            scores = {hit.number: hit.score for hit in index.search("", vector=unit(1, 0), by_cost=False)}
+
+            assert scores[0] > 5
+            assert scores[20] < scores[99] < 0.5
+
     def test_vectors_of_another_embedder_are_dropped(self) -> None:
         """The same one's stay."""
         with self.made(talk("one", "two", "three")) as (index, _):
