@@ -47,7 +47,7 @@ class _Sizes:
     middle: int = 10_000
     long: int = 100_000
     gap: int = 20_000
-    gap_embedded: int = 2_000
+    gap_embedded: int = 500
     rounds: int = 15
     dear_rounds: int = 5
     gap_rounds: int = 3
