@@ -362,13 +362,13 @@ class IndexContract:
 
     def test_what_has_no_vector_stands_in_the_middle(self) -> None:
         """Neither above what has one nor below."""
-        with self.made(talk(*["word"] * 100)) as (index, _):
+        with self.made(talk(*["word"] * 300)) as (index, _):
             index.set_embedder("small", 2)
-            index.set_vectors([0, *range(2, 50)], np.stack([unit(1, 0)] + [unit(-1, 0)] * 48))
+            index.set_vectors([0, *range(2, 200)], np.stack([unit(1, 0)] + [unit(-1, 0)] * 198))
             scores = {hit.number: hit.score for hit in index.search("", vector=unit(1, 0), by_cost=False)}
 
             assert scores[0] > 5
-            assert scores[20] < scores[99] < 0.5
+            assert scores[100] < scores[299] < 0.5
 
     def test_vectors_of_another_embedder_are_dropped(self) -> None:
         """The same one's stay."""
