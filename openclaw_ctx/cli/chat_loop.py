@@ -5,7 +5,7 @@ import contextlib
 import functools
 import itertools
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import click
@@ -13,7 +13,7 @@ import click
 from openclaw_ctx.assembly import Host, Session, counter_from
 from openclaw_ctx.compaction import MAX_FOCUS_CHARS
 from openclaw_ctx.config import Settings
-from openclaw_ctx.contract import AbortSignal, SessionKey
+from openclaw_ctx.contract import LEGACY_ENGINE_ID, AbortSignal, AssistantMessage, Message, SessionKey
 from openclaw_ctx.errors import AbortError, OpenClawCtxError, SessionNotFoundError
 from openclaw_ctx.runtime import TurnResult
 from openclaw_ctx.tokens import estimate_text
@@ -158,18 +158,33 @@ class Chat:
             return
         session = self._session
         done = await self._stoppable(lambda abort: session.compact(focus=focus or None, abort=abort))
+        if done.result.compacted:
+            self._screen.forget()  # the model will see something else
         come_to = told(done)
         say(f"{come_to[0].upper()}{come_to[1:]}", error=not done.result.ok)
 
     async def _context(self, _rest: str) -> None:
         asked = self._screen.asked
         window = self._window if asked is None else asked.window
-        system = 0 if self._system_prompt is None else estimate_text(self._system_prompt)
-        for row in context_rows(self._session.history, self._count, system_prompt=system, window=window):
+        messages, system_prompt = self._in_window()
+        system = 0 if system_prompt is None else estimate_text(system_prompt)
+        for row in context_rows(messages, self._count, system_prompt=system, window=window):
             say(row)
         if asked is not None:
             engine, sent = clean_text(asked.prompt.engine), len(asked.prompt.messages)
             say(f"The last request had {sent:,} messages and {asked.tokens:,} tokens; {engine} assembled it.")
+
+    def _in_window(self) -> tuple[Sequence[Message], str | None]:
+        """Return what the model saw and said last, and the system prompt; before that, what there is."""
+        asked, history = self._screen.asked, self._session.history
+        if asked is None:
+            return history, self._system_prompt
+        prompt = asked.prompt
+        if prompt.engine == LEGACY_ENGINE_ID:  # which shows all of it
+            return history, prompt.system_prompt
+        shown = {message.entry_id for message in prompt.messages}
+        answer = [m for m in history[-1:] if isinstance(m, AssistantMessage) and m.entry_id not in shown]
+        return (*prompt.messages, *answer), prompt.system_prompt
 
     async def _engine(self, _rest: str) -> None:
         selection = self._host.selection()

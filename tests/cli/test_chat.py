@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
 
@@ -233,6 +234,21 @@ async def test_context_knows_the_window_before_anything_is_asked(chat: Chat):
     done = await chat("/context", more=("--context-window", "50k"))
 
     assert done.stdout.splitlines()[-1].split()[-2:] == ["of", "50,000"]
+
+
+async def test_context_counts_what_the_engine_shows(chat: Chat, provider: Provider, store: FileStore):
+    """And not what it leaves out: the table is of the window."""
+    with closing(store.open(MAIN)) as transcript:
+        for number in range(40):
+            transcript.append(UserMessage(content=f"{number} " + "word " * 800))
+            transcript.append(AssistantMessage(content="Yes.", stop_reason="stop"))
+    provider.will(_answer("Four."))
+
+    done = await chat("Two and two?", "/context", more=("--context-window", "16k", "--engine", "window"))
+
+    rows = {line[:14].strip(): line[14:].split() for line in done.stdout.splitlines()[1:]}
+    assert 0 < int(rows["user"][0]) < 40
+    assert int(rows["all"][1].replace(",", "")) < 16_000
 
 
 async def test_compact_says_what_it_came_to_and_the_chat_goes_on(chat: Chat, provider: Provider):
