@@ -34,6 +34,7 @@ _TABLES: Final = {
     "posting": "first INTEGER, term TEXT, data BLOB NOT NULL, PRIMARY KEY (first, term)",
     "embedder": "only INTEGER PRIMARY KEY CHECK (only = 0), name BLOB NOT NULL, dimensions INTEGER NOT NULL",
     "vectors": "block INTEGER PRIMARY KEY, data BLOB NOT NULL",
+    "note": "only INTEGER PRIMARY KEY CHECK (only = 0), text BLOB NOT NULL",
 }
 
 _OPTIONS: Final = {"posting": " WITHOUT ROWID"}

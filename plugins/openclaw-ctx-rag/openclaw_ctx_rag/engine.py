@@ -56,15 +56,18 @@ class RagEngine:
     # -- taking what is said ----------------------------------------------------------------------
 
     @hookimpl
-    async def bootstrap(self, session_key: SessionKey, reason: BootstrapReason) -> BootstrapResult:
+    async def bootstrap(self, session_key: SessionKey, session_file: str, reason: BootstrapReason) -> BootstrapResult:
         """Index what the transcript has and the index has not: at once where that is little, else behind the turns."""
         followed = self._followed(session_key)
         try:
+            if not followed.is_of(session_file):
+                followed.forget()
             missing = await followed.meet(reason)
         except IndexDamagedError:
             followed.forget()
             missing = await followed.meet(reason)
         self._take_missing(followed, missing)
+        followed.see(session_file)
         return BootstrapResult(bootstrapped=True, imported_messages=len(missing))
 
     @hookimpl
@@ -74,7 +77,11 @@ class RagEngine:
 
     @hookimpl
     async def after_turn(
-        self, session_key: SessionKey, messages: Sequence[Message], pre_prompt_message_count: int
+        self,
+        session_key: SessionKey,
+        session_file: str,
+        messages: Sequence[Message],
+        pre_prompt_message_count: int,
     ) -> None:
         """Index a turn; its vectors follow behind it."""
         followed = self._followed(session_key)
@@ -86,6 +93,7 @@ class RagEngine:
             if len(missing):
                 self._take_missing(followed, missing)
         await self._take(followed, messages[pre_prompt_message_count:])
+        followed.see(session_file)
 
     # -- giving it back ---------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from openclaw_ctx import (
 
 from .documents import documents_of, is_searched
 from .index import HistoryIndex, IndexDamagedError
+from .seen import Seen
 from .sqlite_index import SqliteIndex
 
 __all__ = ["INLINE_MESSAGES", "Followed", "delete_index", "path_of"]
@@ -51,6 +52,7 @@ class Followed:
         self._read = services.transcript.read
         self._count: EstimateTokens = services.estimate_tokens
         self.index: HistoryIndex = self._open()
+        self._seen = Seen(self.index.note())
         self._importing = False
         self._more = False
         self._run = 0
@@ -78,6 +80,17 @@ class Followed:
             self.index.close()
         delete_index(self._path)
         self.index = self._open()
+        self._seen = Seen(None)
+
+    def is_of(self, file: str) -> bool:
+        """Return whether what was indexed is what the transcript's *file* still says; an edited one does not."""
+        return self._seen.is_what_it_was(Path(file))
+
+    def see(self, file: str) -> None:
+        """Note that the transcript's *file* has been followed up to its end."""
+        note = None if self._importing else self._seen.follow(Path(file))
+        if note is not None:
+            self.index.set_note(note)
 
     async def meet(self, reason: BootstrapReason) -> Sequence[Message]:
         """Hold the index against the transcript; return what it has not, for :meth:`take_now` or an import."""

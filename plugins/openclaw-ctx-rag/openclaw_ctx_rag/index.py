@@ -128,6 +128,12 @@ class HistoryIndex(Protocol):
     def set_embedder(self, name: str, dimensions: int) -> None:
         """Say whose vectors will come; those of another are dropped."""
 
+    def note(self) -> str | None:
+        """Return what was kept by :meth:`set_note`."""
+
+    def set_note(self, text: str) -> None:
+        """Keep a text of the caller's with the index."""
+
     def tidy(self, seconds: float) -> bool:
         """Put in order what quick writing has left, for about so long; return whether more is to do."""
 

@@ -181,6 +181,17 @@ class SqliteIndex(HistoryIndex):
             self._db.execute("INSERT OR REPLACE INTO embedder VALUES (0, ?, ?)", (as_bytes(name), dimensions))
             self._load_vectors()
 
+    def note(self) -> str | None:
+        """Return what was kept by :meth:`set_note`."""
+        with damage_told():
+            found = self._db.execute("SELECT text FROM note").fetchone()
+        return None if found is None else as_text(found[0])
+
+    def set_note(self, text: str) -> None:
+        """Keep a text of the caller's with the index."""
+        with self._writing():
+            self._db.execute("INSERT OR REPLACE INTO note VALUES (0, ?)", (as_bytes(text),))
+
     def tidy(self, seconds: float) -> bool:
         """Merge postings, in transactions of some milliseconds, at least one; return whether more is to do."""
         until = monotonic() + seconds
