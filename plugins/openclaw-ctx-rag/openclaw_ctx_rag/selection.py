@@ -1,6 +1,8 @@
 """What of the newest messages a prompt keeps, and which of the older ones it brings back."""
 
-from collections.abc import Callable, Sequence
+import bisect
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -8,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openclaw_ctx import (
+    AssistantMessage,
     CompactionSummaryMessage,
     EstimateTokens,
     Message,
@@ -35,6 +38,12 @@ _LONGEST_TOKENS: Final = 160
 _MORE_HITS: Final = 64
 
 _DAY_MILLISECONDS: Final = 86_400_000
+
+_MISSING: Final = ToolResultMessage(content="The result of this tool call is missing from the history.")
+"""What the host answers a call with that has no result: a turn was cancelled."""
+
+_LEAST_SAID: Final = 3
+"""What the host's words cost for a question or a result without any."""
 
 _SAME_TEXT_TOKENS: Final = 6
 """From here on two equal texts are one said twice; "yes" is another thing each time."""
@@ -104,14 +113,14 @@ def _whole_turns(
 ) -> tuple[int, int]:
     start, spent, running = len(messages), 0, 0
     index, later = len(messages), None
-    for message in reversed(messages):
+    for message, cost in _backwards(messages, count):
         if index == first:
             break
         if isinstance(later, UserMessage) and not isinstance(message, UserMessage):
             start, spent = index, running
             if spent >= budget:  # the running turn, which is there whatever its share
                 return start, spent
-        running += count(message)
+        running += cost
         if running > (budget if start < len(messages) else most):
             return start, spent
         index, later = index - 1, message
@@ -121,28 +130,45 @@ def _whole_turns(
 def _part_of_turn(messages: Sequence[Message], most: int, count: EstimateTokens) -> tuple[list[Message], int]:
     """Return the running turn's user message and the newest whole groups of it that fit beside it."""
     asked: Message | None = None
-    groups: list[list[Message]] = []
+    spent = 0
+    groups: list[tuple[list[Message], int]] = []
     group: list[Message] = []
-    for message in reversed(messages):
+    tokens = 0
+    for message, cost in _backwards(messages, count):
         if isinstance(message, UserMessage):
-            asked = message
+            asked, spent = message, cost
             break
-        group.insert(0, message)
+        group.append(message)
+        tokens += cost
         if not isinstance(message, ToolResultMessage):
-            groups.append(group)
-            group = []
+            groups.append((group[::-1], tokens))
+            group, tokens = [], 0
     if group:
-        groups.append(group)
-    spent = 0 if asked is None else count(asked)
-    kept: list[Message] = []
-    for group in groups:
-        cost = sum(map(count, group))
+        groups.append((group[::-1], tokens))
+    kept: list[list[Message]] = []
+    for members, tokens in groups:
         # The newest group goes in whatever it costs: a prompt without it answers nothing.
-        if kept and spent + cost > most:
+        if kept and spent + tokens > most:
             break
-        kept[:0] = group
-        spent += cost
-    return ([] if asked is None else [asked]) + kept, spent
+        kept.append(members)
+        spent += tokens
+    return [*([] if asked is None else [asked]), *itertools.chain.from_iterable(reversed(kept))], spent
+
+
+def _backwards(messages: Sequence[Message], count: EstimateTokens) -> Iterator[tuple[Message, int]]:
+    """Yield each message with what it costs, the newest first; what the host adds to make pairs whole is counted."""
+    missing = count(_MISSING)
+    results = 0
+    for message in reversed(messages):
+        cost = count(message)
+        if isinstance(message, ToolResultMessage):
+            results += 1
+        elif isinstance(message, AssistantMessage):
+            cost += missing * max(0, len(message.tool_calls) - results)
+            results = 0
+        if cost < _LEAST_SAID and isinstance(message, UserMessage | ToolResultMessage) and not message.text.strip():
+            cost = _LEAST_SAID
+        yield message, cost
 
 
 @attrs.define(kw_only=True)
@@ -171,8 +197,7 @@ class Fill:
     longest: int = attrs.field(init=False)
     _branch: NDArray[Any] = attrs.field(init=False)
     _refused: set[int] = attrs.field(init=False, factory=set)
-    _days: set[int] = attrs.field(init=False, factory=set)
-    _taken: set[int] = attrs.field(init=False, factory=set)
+    _spans: list[range] = attrs.field(init=False, factory=list)
     _texts: set[int] = attrs.field(init=False, factory=set)
 
     @longest.default
@@ -208,8 +233,7 @@ class Fill:
                 self._refused.add(group)
                 continue
             left -= whole
-            self._days.add(self.day_of(members.start))
-            self._taken.update(members)
+            bisect.insort(self._spans, members, key=_start_of)
             self._texts.add(text)
             self.members[group] = members
 
@@ -240,14 +264,29 @@ class Fill:
         return total
 
     def _lines_for(self, members: range) -> int:
-        """Return what the lines cost that come with a group, less that which it makes needless."""
+        """Return what the lines cost that come with a group, less what those behind it no longer do."""
+        place = bisect.bisect_left(self._spans, members.start, key=_start_of)
+        before = self._spans[place - 1] if place else None
+        own = self._line_before(members, before)
+        if place == len(self._spans):
+            return own
+        behind = self._spans[place]
+        return own + self._line_before(behind, members) - self._line_before(behind, before)
+
+    def _line_before(self, members: range, before: range | None) -> int:
+        new_day = self.begins_day(members, before)
+        if new_day is None:
+            return 0
+        return self.day_cost(int(self._branch[members.start])) if new_day else self.gap_cost
+
+    def begins_day(self, members: range, before: range | None) -> bool | None:
+        """Return whether another day begins behind *before*; ``None`` where what follows it follows at once."""
         day = self.day_of(members.start)
-        if members.start - 1 in self._taken and self.day_of(members.start - 1) == day:
-            before = 0
-        else:
-            before = self.gap_cost if not day or day in self._days else self.day_cost(int(self._branch[members.start]))
-        leads_on = members.stop in self._taken and self.day_of(members.stop) == day
-        return before - (self.gap_cost if leads_on else 0)
+        if before is None:
+            return day != 0
+        if day != self.day_of(before.start):
+            return True
+        return None if before.stop == members.start else False
 
     def _members_of(self, number: int) -> range:
         groups, branch = self.facts.group, self._branch
@@ -267,10 +306,12 @@ def spread(fill: Fill) -> list[tuple[bool | None, range]]:
     Each with whether another day begins with it; ``None`` where it follows on, without a gap.
     """
     found: list[tuple[bool | None, range]] = []
-    day, end = 0, -1
-    for members in sorted(fill.members.values(), key=lambda members: members.start):
-        today = fill.day_of(members.start)
-        follows = members.start == end and today == day
-        found.append((None if follows else today != day, members))
-        day, end = today, members.stop
+    before = None
+    for members in sorted(fill.members.values(), key=_start_of):
+        found.append((fill.begins_day(members, before), members))
+        before = members
     return found
+
+
+def _start_of(members: range) -> int:
+    return members.start

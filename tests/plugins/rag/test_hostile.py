@@ -1,8 +1,11 @@
 """Prompts of messages that nobody should have to expect, on a real host."""
 
+import itertools
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from openclaw_ctx import (
     AssistantMessage,
@@ -10,9 +13,15 @@ from openclaw_ctx import (
     CustomMessage,
     ImageBlock,
     Replacement,
+    SystemMessage,
+    TextBlock,
     ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
     UserMessage,
+    estimate_tokens,
 )
+from openclaw_ctx.transcript import pairs_are_whole, repair_messages
 from tests.plugins.rag.checking import FILLER, asked, call, result, say
 from tests.plugins.rag.talks import DAY, MAY, host_with_rag, tell, texts
 
@@ -153,3 +162,90 @@ async def test_a_time_that_is_no_time_is_no_failure_of_the_tools(tmp_path):
 
         assert found["hits"][0]["text"] == "My parrot is called Zephyr."
         assert "time" not in found["hits"][0]
+
+
+_TIMES = st.sampled_from([None, 0, -1.0, MAY, MAY + DAY, MAY - 400 * DAY, 1e20, float("inf")])
+_WORDS = st.sampled_from(
+    ["zephyr", "parrot", "", " ", "zephyr " * 30, "静默安装" * 20, "x" * 700, "parrot zephyr.\n" * 60]
+)
+_IDS = st.sampled_from(["c1", "c2", "c3", "", "c" * 70])
+_ARGUMENTS = st.sampled_from([{}, {"zephyr": "y" * 900}])
+
+
+def _group(ids, answered, words, time, arguments, between):
+    calls = [ToolCallBlock(id=name, name="look", arguments=arguments) for name in ids]
+    text = [TextBlock(text=words)] if words.strip() else []
+    return [
+        AssistantMessage(content=(*text, *calls), timestamp=time, stop_reason="toolUse"),
+        *between,
+        *[ToolResultMessage(tool_call_id=name, content=words, timestamp=time) for name in ids[:answered]],
+    ]
+
+
+_GROUPS = st.builds(
+    _group,
+    st.lists(_IDS, min_size=1, max_size=4, unique=True),
+    st.integers(0, 4),
+    _WORDS,
+    _TIMES,
+    _ARGUMENTS,
+    st.sampled_from(
+        [(), (CustomMessage(custom_type="note", content="zephyr"),), (UserMessage(content="stop zephyr"),)]
+    ),
+)
+_OTHERS = st.one_of(
+    st.builds(lambda words, time: [UserMessage(content=words, timestamp=time)], _WORDS, _TIMES),
+    st.builds(
+        lambda words, time: [AssistantMessage(content=words, timestamp=time, stop_reason="stop")], _WORDS, _TIMES
+    ),
+    st.builds(lambda words: [BashExecutionMessage(command=words, output=words)], _WORDS),
+    st.builds(lambda words: [SystemMessage(content=words)], _WORDS),
+    st.builds(lambda words: [CustomMessage(custom_type="note", content=words)], _WORDS),
+    st.just([ToolResultMessage(tool_call_id="c1", content="nobody called for zephyr")]),
+    st.just([UserMessage(content=(ImageBlock(data="AAAA", mime_type="image/png"),))]),
+    st.just([AssistantMessage(content=(ThinkingBlock(thinking="zephyr"),), stop_reason="error")]),
+)
+
+
+def _leading(said):
+    return list(itertools.takewhile(lambda message: isinstance(message, SystemMessage), said))
+
+
+_QUIET = [UserMessage(content="And now?"), AssistantMessage(content="Nothing.", stop_reason="stop")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    parts=st.lists(st.one_of(_GROUPS, _OTHERS), max_size=12),
+    budget=st.one_of(st.integers(1, 200), st.integers(100, 1_500)),
+    share=st.sampled_from([0, 0.5, 1]),
+)
+async def test_whatever_was_said_a_prompt_is_whole_in_order_and_within_its_budget(
+    tmp_path_factory, parts, budget, share
+):
+    """Groups of tools, calls without answers, what is empty, times in disorder: nothing recalled needs mending."""
+    folder = tmp_path_factory.mktemp("rag")
+    async with host_with_rag(folder, rag={"recentShare": share}) as host, host.session("talk") as session:
+        said = [await session.append(message) for part in parts for message in part]
+        await session.end_turn()
+        said += [await session.append(message) for message in _QUIET]
+        await session.end_turn()
+        said.append(await session.append(UserMessage(content="zephyr parrot?")))
+
+        made = await session.assemble(budget=budget, prompt="zephyr parrot?")
+
+        shown = made.messages
+        end = next((place for place, m in enumerate(shown) if m.text.startswith("[end of recall ")), 0)
+        newest = [m for m in said if shown[end:] and m.entry_id in {kept.entry_id for kept in shown[end:]}]
+        head = _leading(said)
+        assert made.substitution is None
+        assert shown[-1].text == "zephyr parrot?"
+        places = {message.entry_id: place for place, message in enumerate(said)}
+        order = [places[message.entry_id] for message in shown[:end] if message.entry_id is not None]
+        assert order == sorted(set(order))
+        assert pairs_are_whole(shown)
+        if end:
+            from_newest = said[places[newest[0].entry_id] :]
+            assert made.repairs == repair_messages([*head, *from_newest]).phrases
+        allowed = max(budget, sum(map(estimate_tokens, [*_leading(said), said[-1]])))
+        assert made.estimated_tokens <= allowed
