@@ -230,13 +230,14 @@ class Turn:
     async def _assemble(self) -> Prompt:
         request = self._request
         self._standing.budget = self._budget
-        return await self._seat.assemble(
-            budget=self._budget,
-            system_prompt=request.system_prompt,
-            tools=request.tools.schemas,
-            model=request.model_name,
-            citations_mode=request.citations_mode,
-        )
+        async with obeying(request.abort):  # an engine may take as long as its deadline
+            return await self._seat.assemble(
+                budget=self._budget,
+                system_prompt=request.system_prompt,
+                tools=request.tools.schemas,
+                model=request.model_name,
+                citations_mode=request.citations_mode,
+            )
 
     def _fit(self, prompt: Prompt) -> Sequence[Message]:
         """Return the messages as the provider takes them, pruned and their tool results bounded."""

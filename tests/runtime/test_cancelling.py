@@ -8,6 +8,7 @@ import pytest
 from openclaw_ctx import (
     AbortError,
     AbortSignal,
+    AssembleResult,
     AssistantMessage,
     ContextOverflowError,
     EngineTool,
@@ -193,6 +194,32 @@ async def test_who_gives_up_waiting_for_the_hand_over_leaves_it_to_end(tmp_path)
 
         await is_whole(talk, "Hello")
     assert record.seen == ["Hello", "fine", "Are you there?", "Here I am."]
+
+
+async def test_an_abort_waits_for_no_engine_that_takes_its_time(tmp_path):
+    """The turn ends where it is; the engine is not blamed for it, and serves the next one."""
+    here, began = asyncio.get_running_loop(), asyncio.Event()
+    waits = [60.0]
+
+    class Slow(OneByOne):
+        @hookimpl
+        async def assemble(self, messages):
+            here.call_soon_threadsafe(began.set)
+            await asyncio.sleep(waits.pop() if waits else 0.0)
+            return AssembleResult(messages=messages)
+
+    record, abort = Record(), AbortSignal()
+    opening = open_host(tmp_path, engines={"recorder": lambda _: Slow(record)}, model=ScriptedModel(["Here."]))
+    async with opening as host, host.session("talk") as talk:
+        turn = asyncio.ensure_future(talk.run("hello", abort=abort))
+        await began.wait()
+        abort.fire("the user pressed stop")
+        with pytest.raises(AbortError, match="pressed stop"):
+            await asyncio.wait_for(turn, 20)
+
+        assert (await talk.run(None)).engine == "recorder"
+        assert host.quarantines() == []
+        assert [message.text for message in talk.history] == ["hello", "Here."]
 
 
 async def test_a_turn_that_waits_for_another_can_be_cancelled(tmp_path):
