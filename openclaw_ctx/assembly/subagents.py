@@ -98,6 +98,7 @@ class Subagents:
         preparation: SubagentPreparation | None = None
         try:
             preparation = await self._prepare(parent, key, forked, ttl_seconds)
+            parent.require_open()  # else nobody is left to let go of the child
             core = await self._open_core(key)
         except BaseException as error:
             await asyncio.shield(self._take_back(parent, key, preparation, forked, error))

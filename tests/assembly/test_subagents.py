@@ -48,6 +48,7 @@ class Told:
     answer: object = None
     fails: BaseException | None = None
     hangs: asyncio.Event | None = None
+    waits: bool = False
     started: bool = False
 
 
@@ -89,6 +90,9 @@ class Keeper:
         if self.told.hangs is not None:
             self.told.started = True
             await asyncio.sleep(60)
+        while self.told.waits:
+            self.told.started = True
+            await asyncio.sleep(0.005)
         if self.told.fails is not None:
             raise self.told.fails
         return self.told.answer
@@ -511,6 +515,21 @@ async def test_a_spawn_that_is_given_up_leaves_nothing(tmp_path):
         await until(lambda: [reason for _, reason in told.ended] == ["released"])
         assert keys_of(host) == [parent.key]
         assert host.quarantines() == []
+
+
+async def test_a_parent_that_is_closed_meanwhile_gets_no_child(tmp_path):
+    """Nobody would let go of it."""
+    async with family(tmp_path) as (host, parent, told):
+        told.waits = True
+        spawning = asyncio.ensure_future(asyncio.wait_for(parent.spawn(), 60))
+        await until(lambda: told.started)
+        await parent.close()
+        told.waits = False
+
+        with pytest.raises(SessionClosedError):
+            await spawning
+        assert told.ended == []
+        assert keys_of(host) == []
 
 
 async def test_an_engine_that_needs_more_than_the_host_has_sends_nobody_off(tmp_path):
