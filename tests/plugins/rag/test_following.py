@@ -1,5 +1,11 @@
 """The index is level with the transcript, whatever happens to session, host and engine."""
 
+import asyncio
+import itertools
+import sys
+from pathlib import Path
+
+from openclaw_ctx import ScriptedModel
 from openclaw_ctx_rag.sqlite_index import SqliteIndex
 from tests.plugins.rag.checking import FILLER, asked, indexed, long_talk, searched
 from tests.plugins.rag.talks import host_with_rag, settled, tell, texts
@@ -81,3 +87,108 @@ async def test_turns_and_branches_during_an_import_leave_the_index_level(tmp_pat
 
         assert indexed(tmp_path) == searched(session)
         assert host.quarantines() == []
+
+
+async def test_two_sessions_at_once_have_an_index_each(tmp_path):
+    """Nothing of one is found in the other."""
+
+    async def talk(host, key, word):
+        async with host.session(key) as session:
+            for number in range(30):
+                await tell(session, [(f"The password is {word}{number}.", "Noted.")])
+                await asked(session, "password", budget=200)
+            return texts((await asked(session, "password", budget=400)).messages)
+
+    async with host_with_rag(tmp_path, rag=SMALL) as host:
+        tulips, roses = await asyncio.gather(talk(host, "one", "tulip"), talk(host, "two", "rose"))
+
+    assert not any("rose" in text for text in tulips)
+    assert not any("tulip" in text for text in roses)
+
+
+async def test_turns_on_another_branch_without_a_prompt_in_between_are_indexed_in_their_place(tmp_path):
+    """A program may answer without asking the engine."""
+    async with host_with_rag(tmp_path, rag=SMALL) as host, host.session("talk") as session:
+        await tell(session, FILLER[:10])
+        ids = [message.entry_id for message in session.history]
+        for number, place in enumerate((11, 5, 17, 5, 19)):
+            await session.branch(ids[place])
+            await tell(session, [(f"branch {number}", f"answer {number}")])
+
+            assert indexed(tmp_path) == searched(session)
+
+        await session.branch(None)
+        await tell(session, [("all anew", "yes")])
+
+        assert indexed(tmp_path) == searched(session)
+
+
+async def test_a_branch_behind_compaction_and_rotation_is_followed(tmp_path):
+    """What the summary stands for stays findable, and the index in the order of the conversation."""
+    summary_model = ScriptedModel(itertools.repeat("They talked."))
+    async with host_with_rag(tmp_path, rag=SMALL, summary_model=summary_model) as host, host.session("talk") as session:
+        await tell(session, [("My parrot is called Zephyr.", "Lovely."), *[(a * 20, b * 20) for a, b in FILLER]])
+        middle = session.history[60].entry_id
+        await session.compact(budget=2_000)
+        await session.branch(middle)
+        await tell(session, [("a branch", "indeed")])
+
+        assert indexed(tmp_path) == searched(session)
+
+        await session.compact(budget=2_000)
+        assert (await session.rotate()).rotated
+        await tell(session, [("behind it", "yes"), ("and more", "yes")])
+        await session.branch(session.history[-3].entry_id)
+        await tell(session, [("the last branch", "yes")])
+        made = await asked(session, "What is my parrot called?", budget=1_500)
+
+        assert "My parrot is called Zephyr." in texts(made.messages)
+        assert indexed(tmp_path)[-2:] == searched(session)[-2:]
+        assert host.quarantines() == []
+
+
+_CHILD = """
+import asyncio, sys
+from pathlib import Path
+
+import openclaw_ctx_rag.engine
+from openclaw_ctx import AssistantMessage, UserMessage
+from tests.plugins.rag.fake_embedder import FakeEmbedder
+from tests.plugins.rag.talks import host_with_rag
+
+openclaw_ctx_rag.engine.make_embedder = lambda config: FakeEmbedder()
+
+
+async def main():
+    async with host_with_rag(Path(sys.argv[1])) as host, host.session("talk") as session:
+        print("begun", flush=True)
+        for number in range(10_000):
+            await session.append(UserMessage(content=f"new {number}"))
+            await session.assemble(budget=200, prompt=f"word{number}")
+            await session.append(AssistantMessage(content=f"said {number}", stop_reason="stop"))
+            await session.end_turn()
+
+
+asyncio.run(main())
+"""
+
+
+async def test_a_kill_at_any_moment_leaves_nothing_out_and_nothing_twice(tmp_path):
+    """In the middle of an import, of turns, of vectors."""
+    await long_talk(tmp_path, 1_600)
+    for path in tmp_path.rglob("session-*.sqlite*"):
+        path.unlink()
+    for _ in range(2):
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _CHILD, str(tmp_path), stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[3]
+        )
+        await child.stdout.readline()
+        child.kill()
+        await child.wait()
+
+        async with host_with_rag(tmp_path) as host, host.session("talk") as session:
+            await session.assemble(budget=200, prompt="word5")
+            await settled(host)
+
+            assert host.quarantines() == []
+            assert indexed(tmp_path) == searched(session)
