@@ -21,6 +21,9 @@ __all__ = ["shortened"]
 
 _WITH_TEXT: Final = (UserMessage, AssistantMessage, ToolResultMessage, CustomMessage, BashExecutionMessage)
 _PIECE_CHARS: Final = 240
+_MOST_CHARS_PER_TOKEN: Final = 64
+"""No text has more, by any way to count: a longer one need not be counted to know that it is too long."""
+
 _LONGEST_TEXT: Final = 1 << 18
 """Characters that are looked at; a search knows of no more."""
 
@@ -50,7 +53,7 @@ def shortened(
     """
     if not isinstance(message, _WITH_TEXT):
         return message
-    if estimate(message.text) <= tokens:
+    if len(message.text) <= _MOST_CHARS_PER_TOKEN * tokens and estimate(message.text) <= tokens:
         return message
     note = f"[cut; history_read shows all of {message.entry_id}]"
     left = max(1, tokens - estimate(note) - 1)
