@@ -123,8 +123,8 @@ class FileRecord:
             self._file = fresh
         return self.load(whole=False)
 
-    def prepare(self, header: Mapping[str, JSON], entries: Sequence[Entry]) -> None:
-        """Cut off what a crash left, and write an old version anew."""
+    def prepare(self, header: Mapping[str, JSON], entries: Sequence[Entry]) -> bool:
+        """Cut off what a crash left, and write an old version anew; false: somebody writes there, so look again."""
         if self._read_only:
             raise ReadOnlyTranscriptError(str(self.path))
         if self._outdated:
@@ -132,8 +132,12 @@ class FileRecord:
         if self._torn is not None:
             torn = self._torn
             self._keep_copy("torn", torn.offset, torn.length)
+            if self._file.size_on_disk() != self._size:
+                # It was no crash: a program that knows of no lock was in the middle of its line, and has gone on.
+                return False
             self._file.truncate(torn.offset)
             self._size, self._torn = torn.offset, None
+        return True
 
     def append(self, header: Mapping[str, JSON], lines: Sequence[Mapping[str, JSON]]) -> list[Entry]:
         """Write lines behind the last one, in one write; the next opening takes back what a kill left of several."""

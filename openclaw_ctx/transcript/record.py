@@ -52,8 +52,13 @@ class Record(Protocol):
             FileNotFoundError: It was removed.
         """
 
-    def prepare(self, header: Mapping[str, JSON], entries: Sequence[Entry]) -> None:
-        """Bring the record, which holds *header* and *entries*, into the state that an append needs."""
+    def prepare(self, header: Mapping[str, JSON], entries: Sequence[Entry]) -> bool:
+        """
+        Bring the record, which holds *header* and *entries*, into the state that an append needs.
+
+        Returns:
+            Whether it is; where not, somebody has written meanwhile, and it is to be read again first.
+        """
 
     def append(self, header: Mapping[str, JSON], lines: Sequence[Mapping[str, JSON]]) -> list[Entry]:
         """

@@ -504,7 +504,8 @@ class Transcript:
 
     def _prepare(self) -> None:
         self.refresh()
-        self._record.prepare(self.header, self._entries)
+        while not self._record.prepare(self.header, self._entries):
+            self.refresh()
 
     def _write(self, lines: Sequence[Mapping[str, JSON]]) -> list[Entry]:
         """Write whole lines, all or none; return the entries on them, as they will be read again."""

@@ -138,10 +138,11 @@ class MemoryRecord:
                 return None
             return self.load(whole=False)
 
-    def prepare(self, header: Mapping[str, JSON], entries: Sequence[Entry]) -> None:  # noqa: ARG002 -- nothing breaks here
+    def prepare(self, header: Mapping[str, JSON], entries: Sequence[Entry]) -> bool:  # noqa: ARG002 -- nothing breaks here
         """Refuse where it was opened for reading; else an append needs nothing."""
         if self._read_only:
             raise ReadOnlyTranscriptError(str(self.path))
+        return True
 
     def append(self, header: Mapping[str, JSON], lines: Sequence[Mapping[str, JSON]]) -> list[Entry]:
         """Keep lines behind the last one, all or none."""

@@ -10,6 +10,7 @@ import pytest
 
 from openclaw_ctx.contract import Replacement, SessionKey
 from openclaw_ctx.transcript import FileStore, Transcript, rewrite
+from openclaw_ctx.transcript.file_record import FileRecord
 from tests.transcript.sessions import say, texts
 
 _KEY = SessionKey("shared")
@@ -90,6 +91,31 @@ def test_a_program_without_the_lock_costs_no_line(tmp_path: Path) -> None:
     assert Counter(everything) == Counter(
         ["first", *(f"ours {i}" for i in range(ours)), *(f"foreign {i}" for i in range(200))]
     )
+
+
+def test_a_line_that_is_being_written_is_no_torn_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program without the lock is seen in the middle of its line, and ends it while a crash is being tidied up."""
+    path = tmp_path / "s.jsonl"
+    with closing(Transcript.open(path)) as transcript:
+        transcript.append(say("first"))
+        line = b'{"type":"message","id":"f0000001","parentId":null,"timestamp":"2026-01-01T00:00:00Z",'
+        rest = b'"message":{"role":"user","content":"foreign"}}\n'
+        with path.open("ab") as file:
+            file.write(line)
+        keep_copy = FileRecord._keep_copy
+
+        def go_on(record: FileRecord, why: str, offset: int, length: int) -> None:
+            keep_copy(record, why, offset, length)
+            monkeypatch.setattr(FileRecord, "_keep_copy", keep_copy)
+            with path.open("ab") as file:
+                file.write(rest + line.replace(b"f0000001", b"f0000002") + rest)
+
+        monkeypatch.setattr(FileRecord, "_keep_copy", go_on)
+        transcript.append(say("ours"))
+
+    with closing(Transcript.open(path)) as transcript:
+        everything = [data["message"]["content"] for entry, data in transcript.entries() if entry.type == "message"]
+        assert everything == ["first", "foreign", "foreign", "ours"]
 
 
 @pytest.mark.parametrize("times", [pytest.param(20, id="twenty-rewrites")])
