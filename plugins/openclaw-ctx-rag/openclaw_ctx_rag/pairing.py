@@ -5,7 +5,7 @@ from typing import Final
 
 import attrs
 
-from openclaw_ctx import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
+from openclaw_ctx import AssistantMessage, Block, Message, ToolCallBlock, ToolResultMessage
 
 __all__ = ["call_ids", "paired"]
 
@@ -50,7 +50,7 @@ def paired(group: Sequence[Message], used: set[str]) -> list[Message]:
 
 
 def _called(message: AssistantMessage, answered: set[str], waiting: dict[str, str], used: set[str]) -> AssistantMessage:
-    content = []
+    content: list[Block] = []
     for block in message.content:
         if not isinstance(block, ToolCallBlock):
             content.append(block)
