@@ -122,8 +122,8 @@ def prepare(
         cut=cut,
         standing=standing,
         folded=folded,
-        history=_without_summaries(messages[len(standing) : turn]),
-        prefix=_without_summaries(messages[turn:cut]),
+        history=_worth_reading(messages[len(standing) : turn]),
+        prefix=_worth_reading(messages[turn:cut]),
         kept=messages[cut:],
         previous="\n\n".join(filter(None, earlier)) or None,
         first_kept=messages[cut].entry_id if cut < len(messages) else None,
@@ -149,8 +149,21 @@ def _turn_start(messages: Sequence[Message], cut: int) -> int:
     return next((at for at in range(cut - 1, -1, -1) if isinstance(messages[at], _TURN_STARTS)), cut)
 
 
-def _without_summaries(messages: Sequence[Message]) -> tuple[Message, ...]:
-    return tuple(message for message in messages if not isinstance(message, CompactionSummaryMessage))
+def _worth_reading(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return *messages* without summaries, and without what a user has said again before anybody answered."""
+    kept: list[Message] = []
+    asked: UserMessage | None = None
+    for message in messages:
+        if isinstance(message, CompactionSummaryMessage):
+            continue
+        if isinstance(message, UserMessage):
+            if asked is not None and message.content == asked.content:
+                continue
+            asked = message
+        elif isinstance(message, AssistantMessage):
+            asked = None
+        kept.append(message)
+    return tuple(kept)
 
 
 def plan_cut(history: Sequence[Message], *, keep: int, count: Callable[[Message], int]) -> int:

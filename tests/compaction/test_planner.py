@@ -13,7 +13,8 @@ from openclaw_ctx import (
     ToolResultMessage,
     UserMessage,
 )
-from openclaw_ctx.compaction import plan_cut
+from openclaw_ctx.compaction import CompactionPolicy, plan_cut
+from openclaw_ctx.compaction.planner import prepare
 from openclaw_ctx.transcript import pairs_are_whole, repair_pairs
 
 U, S = UserMessage(content="u"), CompactionSummaryMessage(summary="s")
@@ -167,3 +168,23 @@ def test_the_same_history_is_cut_at_the_same_place(drawn, keep):
     cuts = [plan_cut(history, keep=k, count=lambda m: costs[id(m)]) for k in (keep, keep, keep + 1)]
 
     assert cuts[0] == cuts[1] >= cuts[2]
+
+
+def test_what_a_user_says_again_before_an_answer_is_summarised_once():
+    """A client that sends anew leaves a question several times on record; after an answer it is a question again."""
+    again, answer = UserMessage(content="Are you there?"), AssistantMessage(content="Yes.")
+    history = [
+        again,
+        again,
+        CustomMessage(content="a note"),
+        again,
+        answer,
+        again,
+        UserMessage(content="Well?"),
+        answer,
+    ]
+
+    planned = prepare(history, count=one, policy=CompactionPolicy(keep_recent_tokens=1), force=True)
+
+    assert planned.folded == (*history[:7],)
+    assert planned.history + planned.prefix == (history[0], history[2], *history[4:7])

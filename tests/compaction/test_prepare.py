@@ -116,14 +116,14 @@ def test_the_law_of_preparation(kinds, keep, budget, measured):
     for number, kind in enumerate(kinds):
         name = f"c{number}"
         group = {
-            "u": [U],
+            "u": [UserMessage(content=name)],
             "a": [A],
             "n": [CustomMessage(content="n")],
             "e": [EARLIER],
             "o": [ToolResultMessage(tool_call_id="lost", content="r")],
             "g": [
                 AssistantMessage(content=(ToolCallBlock(id=name, name="run"),)),
-                U,
+                UserMessage(content=f"{name} too"),
                 ToolResultMessage(tool_call_id=name, content="r"),
             ],
         }[kind]
