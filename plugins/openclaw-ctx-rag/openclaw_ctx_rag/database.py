@@ -93,11 +93,13 @@ def damage_told() -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0)
-        if code & 0xFF in _DAMAGE or code == sqlite3.SQLITE_IOERR_SHORT_READ:
+        # Without a code of SQLite's it is Python that cannot read what is there.
+        unreadable = not code and isinstance(error, sqlite3.OperationalError)
+        if unreadable or code & 0xFF in _DAMAGE or code == sqlite3.SQLITE_IOERR_SHORT_READ:
             reason = f"the index is damaged: {error}"
             raise IndexDamagedError(reason) from error
         raise
-    except (ValueError, LookupError, TypeError, OverflowError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         reason = f"the index is damaged: {error}"
         raise IndexDamagedError(reason) from error
 

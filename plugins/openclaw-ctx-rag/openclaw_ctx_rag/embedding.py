@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Final, Literal, TypeAlias
 
@@ -15,6 +15,13 @@ from .index import HistoryIndex, Vectors
 __all__ = ["Embedding"]
 
 _BATCH: Final = 64
+
+_BATCH_CHARACTERS: Final = 8_000
+"""Of a batch, which the local model has done in less than a second: what is under way when a process ends is lost."""
+
+_MOST_CHARACTERS: Final = 4_000
+"""Of a text: about what is looked at of it."""
+
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
 _SUSPECT_FAILURES: Final = 3
@@ -158,6 +165,8 @@ class Embedding:
         pace = _Pace()
         while numbers := self._missing(index, pace.size):
             said = index.texts(numbers)
+            numbers = numbers[: _bounded(text for _, _, text in said)]
+            said = said[: len(numbers)]
             try:
                 vectors = await self._vectors([_searched(author, text) for author, _, text in said])
                 self._reason = None
@@ -234,6 +243,16 @@ class Embedding:
         if worded:
             vectors[worded] = await self._embedder.embed([texts[place] for place in worded])
         return vectors
+
+
+def _bounded(texts: Iterable[str]) -> int:
+    """Return how many of *texts* make one batch: at least one, and no more than a short process has time for."""
+    room = _BATCH_CHARACTERS
+    for count, text in enumerate(texts):
+        room -= min(len(text), _MOST_CHARACTERS)
+        if room < 0 and count:
+            return count
+    return _BATCH
 
 
 def _searched(author: str, text: str) -> str:

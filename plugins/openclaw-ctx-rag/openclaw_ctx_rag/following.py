@@ -28,7 +28,7 @@ __all__ = ["INLINE_MESSAGES", "Followed", "delete_index", "path_of"]
 INLINE_MESSAGES: Final = 1_000
 """A history of so many is indexed while the session is met; a longer one behind it."""
 
-_SLICE_MESSAGES: Final = 100
+_SLICE_MESSAGES: Final = 256
 
 
 def path_of(folder: Path, session_key: SessionKey) -> Path:

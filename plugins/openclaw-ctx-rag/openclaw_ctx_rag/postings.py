@@ -67,8 +67,7 @@ class Postings:
             self._first += size
         self._end = self._first
         self._room = BLOCK
-        self._places: dict[str, array[int]] = {}
-        self._counts: dict[str, array[int]] = {}
+        self._tail: dict[str, tuple[array[int], array[int]]] = {}
 
     @property
     def first(self) -> int:
@@ -84,14 +83,16 @@ class Postings:
     def append(self, counts: Mapping[str, int]) -> None:
         """Take the terms of the next message; where it completes a block, that is written."""
         place = self._end - self._first
-        places, times = self._places, self._counts
+        tail = self._tail
         for term, count in counts.items():
-            if term not in places:
-                places[term] = array("H", (place,))
-                times[term] = array("B", (min(count, _MOST_COUNTED),))
+            if count > _MOST_COUNTED:  # noqa: PLR1730 -- an import waits for this loop, and min is a call
+                count = _MOST_COUNTED  # noqa: PLW2901 -- as above
+            found = tail.get(term)
+            if found is None:
+                tail[term] = array("H", (place,)), array("B", (count,))
             else:
-                places[term].append(place)
-                times[term].append(min(count, _MOST_COUNTED))
+                found[0].append(place)
+                found[1].append(count)
         self._end += 1
         if place + 1 == self._room:
             self._seal()
@@ -108,14 +109,13 @@ class Postings:
         for first, term, data in rows:
             parts.setdefault(term, []).append((first, data))
         for term in terms:
-            if term in self._places:
-                data = self._places[term].tobytes() + self._counts[term].tobytes()
-                parts.setdefault(term, []).append((self._first, data))
+            if term in self._tail:
+                parts.setdefault(term, []).append((self._first, _packed(*self._tail[term])))
         return {term: _joined(rows) for term, rows in parts.items()}
 
     def longer(self, beginning: str) -> list[str]:
         """Return terms that begin with this one, in their order; of very many the first."""
-        found = {term for term in self._places if term.startswith(beginning)}
+        found = {term for term in self._tail if term.startswith(beginning)}
         for first in self._blocks:
             rows = self._db.execute(
                 "SELECT term FROM posting WHERE first = ? AND term > ? AND term < ? ORDER BY term LIMIT ?",
@@ -157,17 +157,13 @@ class Postings:
         first = self._first
         self._db.executemany(
             "INSERT INTO posting VALUES (?, ?, ?)",
-            (
-                (first, term, self._places[term].tobytes() + self._counts[term].tobytes())
-                for term in sorted(self._places)
-            ),
+            ((first, term, _packed(*found)) for term, found in sorted(self._tail.items())),
         )
         self._db.execute("INSERT INTO block VALUES (?, ?)", (first, self._room))
         self._blocks[first] = self._room
         self._first = self._end
         self._room = BLOCK
-        self._places = {}
-        self._counts = {}
+        self._tail = {}
 
     def _mergeable(self) -> list[int] | None:
         for first, size in self._blocks.items():
@@ -191,6 +187,10 @@ class Postings:
             parts += [(first, data) for _, first, data in rows]
             places, counts = _joined(parts)
             yield head, term, (places - head).astype(np.uint16).tobytes() + counts.tobytes()
+
+
+def _packed(places: "array[int]", counts: "array[int]") -> bytes:
+    return places.tobytes() + counts.tobytes()
 
 
 def _joined(parts: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

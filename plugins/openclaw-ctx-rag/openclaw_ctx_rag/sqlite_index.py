@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from .terms import count_terms
 from .vectors import VectorBlocks
 
 __all__ = ["SqliteIndex"]
+
+_IDS_AT_ONCE: Final = 256
+"""Entry ids that one question asks for."""
 
 
 class SqliteIndex(HistoryIndex):
@@ -72,11 +75,12 @@ class SqliteIndex(HistoryIndex):
             self._postings.expect(len(new))
             numbers = {document.entry_id: number for number, document in enumerate(new, len(self))}
             facts = []
-            for number, document in enumerate(new, len(self)):
+            for document in new:
                 counts = count_terms(_searched(document.date, document.author, document.text))
                 facts.append(self._facts.fact_of(document, self._group(document, numbers), counts.total()))
-                self._db.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?, ?)", row_of(number, document))
                 self._postings.append(counts)
+            rows = (row_of(number, document) for number, document in enumerate(new, len(self)))
+            self._db.executemany("INSERT INTO message VALUES (?, ?, ?, ?, ?, ?)", rows)
             self._facts.append(facts)
             self._branch = None
         return len(new)
@@ -264,11 +268,15 @@ class SqliteIndex(HistoryIndex):
         self._tail_is_read = True
 
     def _unknown(self, documents: Sequence[Document]) -> list[Document]:
-        new: dict[str, Document] = {}
-        for document in documents:
-            if document.entry_id not in new and self.number_of(document.entry_id) is None:
-                new[document.entry_id] = document
-        return list(new.values())
+        new = {document.entry_id: document for document in reversed(documents)}
+        ids = list(new)
+        for start in range(0, len(ids), _IDS_AT_ONCE):
+            part = [as_bytes(entry_id) for entry_id in ids[start : start + _IDS_AT_ONCE]]
+            marks = ",".join("?" * len(part))
+            known = self._db.execute(f"SELECT entry_id FROM message WHERE entry_id IN ({marks})", part)  # noqa: S608 -- question marks
+            for (entry_id,) in known:
+                del new[as_text(entry_id)]
+        return list(reversed(new.values()))
 
     def _group(self, document: Document, numbers: dict[str, int]) -> int:
         own = numbers[document.entry_id]

@@ -16,6 +16,9 @@ _HIGHEST: Final = 127
 
 _SCALE_BYTES: Final = 4 * BLOCK
 
+_LARGEST_SCALE: Final = 1.0
+"""No row of unit length has a larger factor."""
+
 
 class VectorBlocks:
     """
@@ -31,7 +34,10 @@ class VectorBlocks:
         self._rows: dict[int, NDArray[np.int8]] = {}
         self._scales: dict[int, NDArray[np.float32]] = {}
         for block, data in db.execute("SELECT block, data FROM vectors"):
-            self._scales[block] = np.frombuffer(data, np.float32, BLOCK)
+            self._scales[block] = scales = np.frombuffer(data, np.float32, BLOCK)
+            if not (np.abs(scales) <= _LARGEST_SCALE).all():  # so that what is no number at all is found as well
+                reason = f"the vectors of block {block} are none"
+                raise ValueError(reason)
             self._rows[block] = np.frombuffer(data, np.int8, BLOCK * dimensions, _SCALE_BYTES).reshape(BLOCK, -1)
 
     def present(self, size: int) -> NDArray[np.bool_]:
