@@ -234,6 +234,7 @@ def test_another_process_is_seen_when_writing(tmp_path: Path) -> None:
 WRITER = """
 import os, signal, sys
 from pathlib import Path
+sys.path.append(sys.argv[3])  # last: what is installed comes first
 from openclaw_ctx_rag import sqlite_index
 from tests.plugins.rag.test_sqlite_index import long_talk
 
@@ -268,7 +269,7 @@ def test_a_kill_leaves_a_whole_index(tmp_path: Path, statements: int) -> None:
     path = tmp_path / "index"
 
     run = subprocess.run(
-        [sys.executable, "-c", WRITER, str(path), str(statements)],
+        [sys.executable, "-c", WRITER, str(path), str(statements), str(ROOT)],
         capture_output=True,
         text=True,
         cwd=ROOT,

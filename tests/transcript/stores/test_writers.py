@@ -44,7 +44,13 @@ from pathlib import Path
 
 path = Path(sys.argv[1])
 for number in range(int(sys.argv[2])):
-    last = json.loads(path.read_bytes().rstrip(b"\\n").rpartition(b"\\n")[2])
+    for tries_left in range(999, -1, -1):
+        try:
+            last = json.loads(path.read_bytes().rstrip(b"\\n").rpartition(b"\\n")[2])
+            break
+        except ValueError:  # seen while it was written
+            if not tries_left:
+                raise
     line = {"type": "message", "id": f"f{number:07d}", "parentId": last["id"], "timestamp": "2026-01-01T00:00:00Z"}
     with path.open("ab", buffering=0) as file:
         file.write(json.dumps(line | {"message": {"role": "user", "content": f"foreign {number}"}}).encode() + b"\\n")
