@@ -5,11 +5,8 @@ import contextlib
 import gc
 import itertools
 import json
-import os
 import shutil
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -17,19 +14,17 @@ from typing import Any, Final
 
 import attrs
 
-import openclaw_ctx
 from openclaw_ctx import Host, Opening, Registry
 from openclaw_ctx.models import ScriptedModel
 
 from .history import as_langchain, conversation
 from .langgraph_turns import fake_model, summarising
-from .measure import NOT_INSTALLED, Row, import_peer
+from .measure import NOT_INSTALLED, Row, import_peer, in_a_process
 from .own_time import LINE_BYTES
 from .sessions_on_disk import SessionFile, session_path
 
 __all__ = ["compaction_gaps", "measure_ours", "measure_theirs", "watched"]
 
-ROOT = Path(__file__).resolve().parent.parent
 LONGEST_MS = 20.0
 _TICK_SECONDS = 0.001
 _IDLE_SECONDS = 0.25
@@ -59,13 +54,13 @@ async def compaction_gaps(folder: Path, *, messages: int, rounds: int) -> AsyncI
             for state in _STATES:
                 shape = SessionFile(messages=messages, size=messages * LINE_BYTES)
                 shape.write(await session_path(place, state))
-            said = _in_a_process("measure_ours", str(place), summary)
+            said = in_a_process("loop_gaps", "measure_ours", str(place), summary)
             idle.append(said.pop("idle")["longest_ms"])
             for state, gap in said.items():
                 ours.setdefault((summary, state), []).append(_Gap(**gap))
             shutil.rmtree(place)
         if _peer_is_installed():
-            theirs.extend(_Gap(**gap) for gap in _in_a_process("measure_theirs", str(messages)).values())
+            theirs.extend(_Gap(**gap) for gap in in_a_process("loop_gaps", "measure_theirs", str(messages)).values())
     work = f"longest gap of the event loop, compacting {messages:,} messages"
     for (summary, state), gaps in ours.items():
         yield Row(
@@ -93,20 +88,6 @@ def _said_of(gaps: Sequence[_Gap]) -> str:
     middle = statistics.median(gap.longest_ms for gap in gaps)
     work = statistics.median(gap.work_ms for gap in gaps)
     return f"the longest of {len(gaps)} rounds, their median {middle:.1f} ms; all the work {work:.0f} ms"
-
-
-def _in_a_process(function: str, *arguments: str) -> dict[str, Any]:
-    script = f"import sys; from benchmarks.loop_gaps import {function}; {function}(*sys.argv[1:])"
-    places = (Path(openclaw_ctx.__file__).parent.parent, ROOT)
-    ended = subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, places))},
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    said: dict[str, Any] = json.loads(ended.stdout)
-    return said
 
 
 # -- in the process -------------------------------------------------------------------------------

@@ -10,9 +10,12 @@ import contextlib
 import gc
 import importlib
 import importlib.metadata
+import json
 import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +23,8 @@ from typing import Any
 
 import attrs
 import psutil
+
+import openclaw_ctx
 
 __all__ = [
     "NOT_INSTALLED",
@@ -31,6 +36,7 @@ __all__ = [
     "conditions",
     "file_system",
     "import_peer",
+    "in_a_process",
     "in_memory",
     "in_turn",
     "on_cores",
@@ -168,6 +174,21 @@ def import_peer(module: str) -> Any | None:
         if not f"{module}.".startswith(f"{error.name}."):
             raise
         return None
+
+
+def in_a_process(module: str, function: str, *arguments: str) -> dict[str, Any]:
+    """Return what a function of a module of this folder prints as JSON, in a new process."""
+    script = f"import sys; from benchmarks.{module} import {function}; {function}(*sys.argv[1:])"
+    places = (Path(openclaw_ctx.__file__).parent.parent, Path(__file__).resolve().parent.parent)
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, places))},
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    said: dict[str, Any] = json.loads(ended.stdout)
+    return said
 
 
 def file_system(folder: Path) -> str:

@@ -14,8 +14,19 @@ import attrs
 from openclaw_ctx import Host, Registry, Session
 from openclaw_ctx.tokens import estimate_tokens
 
-from .measure import NOT_INSTALLED, Options, Row, Sample, file_system, import_peer, in_memory, in_turn, seconds_each
-from .rag_process import in_a_process, longest_of
+from .measure import (
+    NOT_INSTALLED,
+    Options,
+    Row,
+    Sample,
+    file_system,
+    import_peer,
+    in_a_process,
+    in_memory,
+    in_turn,
+    seconds_each,
+)
+from .rag_process import longest_of
 from .rag_sides import (
     BUDGET,
     KEY,
@@ -228,8 +239,8 @@ async def _memory(folder: Path, sizes: _Sizes) -> AsyncIterator[Row]:
     async with rag_host(small) as host, host.session(KEY) as session:
         await session.assemble(budget=10, prompt="?")
         await embedded(host, session)
-    said = in_a_process("measure_memory", str(index_path(folder / str(sizes.long))))
-    base = in_a_process("measure_memory", str(index_path(small)))
+    said = in_a_process("rag_process", "measure_memory", str(index_path(folder / str(sizes.long))))
+    base = in_a_process("rag_process", "measure_memory", str(index_path(small)))
     known = said["now"] is not None
     note = f"MB, not ms: resident after {5} searches, beyond a process with an index of 8 messages"
     yield Row(
@@ -257,7 +268,7 @@ async def _gaps(folder: Path, sizes: _Sizes) -> AsyncIterator[Row]:
             for heap, said in (("frozen", rounds), ("whole", whole)):
                 place = folder / f"gaps-{embedder}-{heap}-{number}"
                 write_session(await session_path(place, KEY), size)
-                said.append(in_a_process("measure_gaps", str(place), embedder, heap))
+                said.append(in_a_process("rag_process", "measure_gaps", str(place), embedder, heap))
         collected = f"with the process's older objects collected too, {longest_of(whole):.1f} ms" if whole else ""
         yield Row(
             work=f"longest gap of the event loop, importing and embedding {size:,} messages, {how}",

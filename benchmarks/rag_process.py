@@ -4,9 +4,6 @@ import asyncio
 import gc
 import importlib
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,32 +11,14 @@ from typing import Any
 
 import attrs
 
-import openclaw_ctx
-
 from .loop_gaps import watched
 from .rag_sides import BUDGET, KEY, Questions, embedded, fake_embedder, rag_host
 from .recalling import tree_engine
 
-__all__ = ["in_a_process", "measure_gaps", "measure_memory"]
+__all__ = ["measure_gaps", "measure_memory"]
 
-ROOT = Path(__file__).resolve().parent.parent
 _SEARCHES = 5
 _ASK_SECONDS = 0.1
-
-
-def in_a_process(function: str, *arguments: str) -> dict[str, Any]:
-    """Return what one of these functions prints in a new process."""
-    script = f"import sys; from benchmarks.rag_process import {function}; {function}(*sys.argv[1:])"
-    places = (Path(openclaw_ctx.__file__).parent.parent, ROOT)
-    ended = subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, places))},
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    said: dict[str, Any] = json.loads(ended.stdout)
-    return said
 
 
 def measure_memory(path: str) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .fact_table import ROLES, FactTable
+from .fact_table import FactTable
 from .index import Filter, Hit, Vectors
 from .postings import Postings
 from .scoring import Found, corpus_of, lexical, rank, score
@@ -52,7 +52,7 @@ class Branch:
         asked = words_of(query)
         named = [author for author, name in enumerate(self._facts.names) if name and name <= asked]
         scores = score(self._corpus, words, meaning, named)
-        allowed = self._allowed(only)
+        allowed = self._facts.within(only)[self._numbers]
         if meaning is None:
             allowed &= scores > 0
         best, values = rank(self._corpus, scores, allowed, max(limit, 0), by_cost=by_cost)
@@ -92,18 +92,3 @@ class Branch:
         # What has no vector yet stands in the middle: its words find it.
         cosines[~present] = cosines[present].mean()
         return cosines
-
-    def _allowed(self, only: Filter | None) -> NDArray[np.bool_]:
-        """Return what may be found; a message without a time is within no time."""
-        allowed = np.ones(len(self._numbers), np.bool_)
-        if only is None:
-            return allowed
-        if only.since is not None or only.until is not None:
-            times = self._facts["timestamp"][self._numbers]
-            since = -np.inf if only.since is None else only.since
-            until = np.inf if only.until is None else only.until
-            allowed &= (times != 0) & (times >= since) & (times < until)
-        if only.role is not None:
-            role = ROLES.index(only.role) if only.role in ROLES else len(ROLES)
-            allowed &= self._facts["role"][self._numbers] == role
-        return allowed

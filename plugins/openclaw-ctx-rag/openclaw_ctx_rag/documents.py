@@ -27,11 +27,12 @@ from openclaw_ctx import (
     thaw,
 )
 
+from .rendering import CUSTOM_TYPE
+
 __all__ = ["Document", "date_of", "documents_of", "is_searched", "message_of"]
 
 _PICTURE: Final = "[picture]"
 _NO_OUTPUT: Final = "(no output)"
-_MARKS: Final = "openclaw-ctx-rag"
 # "Caroline: ..." as chats are handed to agents, where the message has no name of its own.
 _SPEAKER = re.compile(r"([^\W\d_][\w.'-]*(?: [^\W\d_][\w.'-]*){0,2}): ")
 
@@ -95,7 +96,7 @@ def is_searched(message: Message) -> bool:
     """
     if isinstance(message, BashExecutionMessage):
         return not message.exclude_from_context
-    if isinstance(message, CustomMessage) and message.custom_type == _MARKS:
+    if isinstance(message, CustomMessage) and message.custom_type == CUSTOM_TYPE:
         return False
     if isinstance(message, UserMessage | AssistantMessage | CustomMessage):
         return any(map(_says_something, message.content))

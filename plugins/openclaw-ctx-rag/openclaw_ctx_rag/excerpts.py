@@ -17,15 +17,14 @@ from openclaw_ctx import (
     UserMessage,
 )
 
+from .terms import LONGEST_TEXT
+
 __all__ = ["shortened"]
 
 _WITH_TEXT: Final = (UserMessage, AssistantMessage, ToolResultMessage, CustomMessage, BashExecutionMessage)
 _PIECE_CHARS: Final = 240
 _MOST_CHARS_PER_TOKEN: Final = 64
 """No text has more, by any way to count: a longer one need not be counted to know that it is too long."""
-
-_LONGEST_TEXT: Final = 1 << 18
-"""Characters that are looked at; a search knows of no more."""
 
 _LEFT_OUT: Final = " […] "
 _SENTENCE_END = re.compile("(?<=[.!?\u3002\uff01\uff1f\n])\\s+")
@@ -74,13 +73,13 @@ def _passages(
     estimate: Callable[[str], int],
 ) -> str:
     """Return the pieces of *text* that hold most of what is wanted, in their order, within *tokens*."""
-    pieces = _pieces(text[:_LONGEST_TEXT])
+    pieces = _pieces(text[:LONGEST_TEXT])
     met = [len(wanted & set(terms(piece))) for piece in pieces]
     # What stands first says mostly what a text is about: it wins among equals.
     best = sorted(range(len(pieces)), key=lambda index: -met[index])
     goal = tokens
     while goal >= 1:
-        found = _joined(pieces, _within(pieces, best, goal, estimate), cut=len(text) > _LONGEST_TEXT)
+        found = _joined(pieces, _within(pieces, best, goal, estimate), cut=len(text) > LONGEST_TEXT)
         if found and estimate(found) <= tokens:
             return found
         goal = goal * 3 // 4  # pieces may cost more together than one by one: a run of signs that is no word

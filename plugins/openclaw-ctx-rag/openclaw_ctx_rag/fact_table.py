@@ -7,15 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .documents import Document
-from .index import Facts
+from .index import ROLES, Facts, Filter
 from .postings import BLOCK
 from .rows import as_bytes, as_text
 from .terms import digest_of, words_of
 
-__all__ = ["ROLES", "FactTable"]
-
-ROLES: Final = ("user", "assistant", "tool", "other")
-"""By the number that stands for them."""
+__all__ = ["FactTable"]
 
 _FACT: Final = np.dtype(
     [
@@ -69,6 +66,21 @@ class FactTable:
         rows = self._rows[: self._size]
         rows.flags.writeable = False
         return Facts(**{name: rows[name] for name in ("tokens", "group", "timestamp", "role", "active", "digest")})
+
+    def within(self, only: Filter | None) -> NDArray[np.bool_]:
+        """Return which messages *only* leaves; one without a time is within no time."""
+        left = np.ones(self._size, np.bool_)
+        if only is None:
+            return left
+        if only.since is not None or only.until is not None:
+            times = self["timestamp"]
+            since = -np.inf if only.since is None else only.since
+            until = np.inf if only.until is None else only.until
+            left &= (times != 0) & (times >= since) & (times < until)
+        if only.role is not None:
+            role = ROLES.index(only.role) if only.role in ROLES else len(ROLES)
+            left &= self["role"] == role
+        return left
 
     def fact_of(self, document: Document, group: int, length: int) -> tuple[Any, ...]:
         """Return the row of a message; who speaks for the first time is noted."""

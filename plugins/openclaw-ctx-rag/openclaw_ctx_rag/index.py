@@ -6,7 +6,7 @@ Numbers are given once; what left the branch keeps its number and is not found.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 import numpy as np
@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 
 from .documents import Document
 
-__all__ = ["Facts", "Filter", "HistoryIndex", "Hit", "IndexDamagedError", "Vectors"]
+__all__ = ["ROLES", "Facts", "Filter", "HistoryIndex", "Hit", "IndexDamagedError", "Vectors"]
+
+ROLES: Final = ("user", "assistant", "tool", "other")
+"""By the number that stands for them."""
 
 Vectors: TypeAlias = NDArray[np.float32]
 """Rows of unit length: (messages, dimensions)."""
@@ -50,7 +53,7 @@ class Facts:
         tokens: What it costs in a prompt.
         group: The number of the first message of its tool group, or its own.
         timestamp: Milliseconds since the epoch; 0: unknown.
-        role: 0 user, 1 assistant, 2 tool, 3 other.
+        role: By its number in :data:`ROLES`.
         active: Whether it is on the branch.
         digest: Equal where the texts are.
     """
@@ -107,7 +110,7 @@ class HistoryIndex(Protocol):
             by_cost: Whether a dear message must fit better than a cheap one.
         """
 
-    def find_literal(self, text: str, *, limit: int) -> list[int]:
+    def find_literal(self, text: str, *, limit: int, only: Filter | None = None) -> list[int]:
         """Return the newest messages that hold *text* as it stands."""
 
     def read(self, numbers: Sequence[int]) -> list[tuple[str, bytes]]:

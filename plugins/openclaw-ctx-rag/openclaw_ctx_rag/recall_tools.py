@@ -1,7 +1,7 @@
 """What the agent may call: search the conversation's history, and read in it."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ import numpy as np
 from openclaw_ctx import JSON, EngineTool
 
 from .following import Followed
-from .index import Filter, Vectors
+from .index import ROLES, Filter, Vectors
 from .terms import query_terms
 
 __all__ = ["recall_tools"]
@@ -21,8 +21,6 @@ _SHOWN_CHARS: Final = 400
 _NEIGHBOUR_CHARS: Final = 4_000
 """Of each neighbour of what is read; the next reading shows all of it."""
 
-_ROLES: Final = ("user", "assistant", "tool", "other")
-
 _SEARCH: Final[Mapping[str, JSON]] = {
     "type": "object",
     "properties": {
@@ -30,7 +28,7 @@ _SEARCH: Final[Mapping[str, JSON]] = {
         "limit": {"type": "integer", "minimum": 1, "maximum": _MOST_HITS, "default": 8},
         "since": {"type": "string", "description": "ISO date or time, UTC: nothing older."},
         "until": {"type": "string", "description": "ISO date or time, UTC: nothing from then on."},
-        "role": {"type": "string", "enum": list(_ROLES)},
+        "role": {"type": "string", "enum": list(ROLES)},
     },
     "required": ["query"],
 }
@@ -58,10 +56,8 @@ def recall_tools(followed: Followed, vector_of: QueryVector) -> tuple[EngineTool
             hits = index.search(query, vector=await vector_of(query), limit=limit, only=only, by_cost=False)
             numbers = [hit.number for hit in hits]
         else:  # signs alone, which no index holds
-            numbers = [
-                number for number in index.find_literal(query, limit=_MOST_HITS) if _is_in(followed, number, only)
-            ]
-        return _as_json({"hits": [_shown(followed, number, _SHOWN_CHARS) for number in numbers[:limit]]})
+            numbers = index.find_literal(query, limit=limit, only=only)
+        return _as_json({"hits": _shown(followed, numbers, dict.fromkeys(numbers, _SHOWN_CHARS))})
 
     async def read(arguments: Mapping[str, JSON]) -> str:
         entry_id = _text(arguments, "entry_id")
@@ -77,8 +73,8 @@ def recall_tools(followed: Followed, vector_of: QueryVector) -> tuple[EngineTool
         branch = np.flatnonzero(active)
         place = int(np.searchsorted(branch, number))
         numbers = branch[max(0, place - around) : place + around + 1].tolist()
-        shown = [_shown(followed, n, None if n == number else _NEIGHBOUR_CHARS) for n in numbers]
-        return _as_json({"messages": shown})
+        neighbours = {neighbour: _NEIGHBOUR_CHARS for neighbour in numbers if neighbour != number}
+        return _as_json({"messages": _shown(followed, numbers, neighbours)})
 
     return (
         EngineTool(
@@ -96,19 +92,25 @@ def recall_tools(followed: Followed, vector_of: QueryVector) -> tuple[EngineTool
     )
 
 
-def _shown(followed: Followed, number: int, most: int | None) -> dict[str, JSON]:
+def _shown(followed: Followed, numbers: Sequence[int], most: Mapping[int, int]) -> list[Mapping[str, JSON]]:
+    """Return the messages of *numbers* as they are told, those in *most* with so many characters at most."""
     index = followed.index
     facts = index.facts()
-    ((entry_id, _),) = index.read([number])
-    ((author, _, text),) = index.texts([number])
-    shown: dict[str, JSON] = {"entry_id": entry_id, "role": _ROLES[int(facts.role[number])]}
-    time = _time_of(float(facts.timestamp[number]))
-    if time:
-        shown["time"] = time
-    if author:
-        shown["author"] = author
-    shown["text"] = text if most is None or len(text) <= most else f"{text[:most]}…"
-    return shown
+    rows = zip(numbers, index.read(numbers), index.texts(numbers), strict=True)
+    return [
+        {
+            "entry_id": entry_id,
+            "role": ROLES[int(facts.role[number])],
+            **_unless_empty("time", _time_of(float(facts.timestamp[number]))),
+            **_unless_empty("author", author),
+            "text": text if len(text) <= most.get(number, len(text)) else f"{text[: most[number]]}…",
+        }
+        for number, (entry_id, _), (author, _, text) in rows
+    ]
+
+
+def _unless_empty(name: str, value: str) -> Mapping[str, str]:
+    return {name: value} if value else {}
 
 
 def _time_of(timestamp: float) -> str:
@@ -117,18 +119,6 @@ def _time_of(timestamp: float) -> str:
         return datetime.fromtimestamp(timestamp / 1_000, UTC).isoformat(timespec="minutes") if timestamp else ""
     except (OverflowError, OSError, ValueError):
         return ""
-
-
-def _is_in(followed: Followed, number: int, only: Filter) -> bool:
-    facts = followed.index.facts()
-    at = float(facts.timestamp[number])
-    if not at and (only.since is not None or only.until is not None):
-        return False
-    return (
-        (only.since is None or at >= only.since)
-        and (only.until is None or at < only.until)
-        and (only.role is None or _ROLES[int(facts.role[number])] == only.role)
-    )
 
 
 def _as_json(value: Any) -> str:
@@ -167,7 +157,7 @@ def _time(arguments: Mapping[str, JSON], name: str) -> float | None:
 
 def _role(arguments: Mapping[str, JSON]) -> str | None:
     value = arguments.get("role")
-    if value is not None and value not in _ROLES:
-        problem = f"role is one of {', '.join(_ROLES)}, not {value!r:.80}"
+    if value is not None and value not in ROLES:
+        problem = f"role is one of {', '.join(ROLES)}, not {value!r:.80}"
         raise ValueError(problem)
     return None if value is None else str(value)

@@ -129,10 +129,10 @@ class SqliteIndex(HistoryIndex):
                 self._branch = Branch(self._facts, self._postings, self._vectors)
             return self._branch.search(query, vector=vector, limit=limit, only=only, by_cost=by_cost)
 
-    def find_literal(self, text: str, *, limit: int) -> list[int]:
+    def find_literal(self, text: str, *, limit: int, only: Filter | None = None) -> list[int]:
         """Return the newest messages that hold *text* as it stands; all texts are read for it."""
         found: list[int] = []
-        active = self._facts["active"]
+        allowed = self._facts["active"] & self._facts.within(only)
         with damage_told():
             rows = self._db.execute(
                 "SELECT number FROM message WHERE instr(text, ?) ORDER BY number DESC", (as_bytes(text),)
@@ -140,7 +140,7 @@ class SqliteIndex(HistoryIndex):
             for (number,) in rows if text else ():
                 if len(found) >= limit:
                     break
-                if active[number]:
+                if allowed[number]:
                     found.append(number)
         return found
 

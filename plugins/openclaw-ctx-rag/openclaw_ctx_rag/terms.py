@@ -14,9 +14,9 @@ from hashlib import blake2b
 from itertools import chain, pairwise
 from typing import Final
 
-__all__ = ["count_terms", "digest_of", "query_terms", "words_of"]
+__all__ = ["LONGEST_TEXT", "count_terms", "digest_of", "query_terms", "words_of"]
 
-_LONGEST_TEXT: Final = 1 << 18
+LONGEST_TEXT: Final = 1 << 18
 """Characters of a text that are searched; what stands behind them comes back with it, but is not found."""
 
 _LONGEST_TERM: Final = 64
@@ -56,7 +56,7 @@ _WORD = re.compile(r"\w+")
 
 def count_terms(text: str) -> Counter[str]:
     """Return how often each term stands in *text*; of a very long text its beginning only."""
-    return Counter(_terms(_tokens(text[:_LONGEST_TEXT])))
+    return Counter(_terms(_tokens(text[:LONGEST_TEXT])))
 
 
 def query_terms(text: str) -> list[str]:

@@ -223,6 +223,8 @@ class IndexContract:
             assert index.find_literal("%", limit=2) == [3, 1]
             assert index.find_literal("", limit=2) == []
             assert index.find_literal("%", limit=0) == []
+            assert index.find_literal("%", limit=2, only=Filter(role="tool")) == []
+            assert index.find_literal("%", limit=1, only=Filter(role="user")) in ([3], [1], [0])
 
     def test_what_the_words_have_nothing_to_do_with_is_not_found(self) -> None:
         """Nothing, where no message has to do with them."""
